@@ -1,6 +1,7 @@
 /* The FileDescriptorSet built from protos/, indexed: what protobuf-c's descriptors lack.
  *
- * Files are kept as the raw bytes protoc wrote, sliced and never re-encoded, beside their decoded form.
+ * Files are kept as the raw bytes protoc wrote, sliced and never re-encoded, beside their decoded
+ * form.
  */
 #pragma once
 
@@ -19,7 +20,8 @@ struct descriptor_file {
 	const Google__Protobuf__FileDescriptorProto *proto;
 };
 
-/* What a symbol names; the matching pointer is set, others NULL. */
+/* What a symbol names; the matching pointer is set, others NULL (all of them for values and
+ * oneofs). */
 struct descriptor_symbol {
 	const char *name; /* fully qualified, no leading dot */
 	const struct descriptor_file *file;
@@ -41,8 +43,8 @@ const struct descriptor_file *descriptors_file(const struct descriptors *descrip
 /* NULL when there is none. */
 const struct descriptor_file *descriptors_find_file(const struct descriptors *descriptors,
 						    const char *name);
-/* Messages (nested too), fields, enums, values, services, methods and extensions; with or without a leading
- * dot. NULL when there is none. */
+/* Messages (nested too), fields, enums, values, services, methods and extensions; with or without a
+ * leading dot. NULL when there is none. */
 const struct descriptor_symbol *descriptors_find(const struct descriptors *descriptors,
 						 const char *name);
 /* The file that extends `extendee` by field `number`, or NULL. */
