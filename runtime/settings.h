@@ -4,7 +4,7 @@
  *
  *     static const struct setting settings[] = {
  *         SETTING_URL(struct inventory_settings, redis, "STAMPEDE_REDIS", "redis://127.0.0.1:6379", "…"),
- *         SETTING_NUMBER(struct inventory_settings, batch_max, "STAMPEDE_BATCH_MAX", 64, 1, 256, "…"),
+ *         SETTING_NUMBER(struct inventory_settings, batch_max, "STAMPEDE_BATCH_MAX", "64", 1, 256, "…"),
  *         SETTING_END};
  */
 #pragma once
@@ -26,7 +26,7 @@ struct setting {
 	enum setting_kind kind;
 	const char *name;
 	size_t offset;
-	const char *fallback; /* as it would stand in the environment; NULL: must be set; "" : unset */
+	const char *fallback; /* as in the environment; NULL: must be set; "": unset (NULL, 0, false) */
 	int64_t min, max;     /* numbers, and milliseconds */
 	const char *help;
 };
