@@ -19,7 +19,7 @@ struct loop {
 	uv_loop_t uv;
 	grpc_completion_queue *queue;
 	int64_t now_us;
-	bool busy, stopping;
+	bool busy, stopping, asleep;
 	struct loop_hook *hooks[LOOP_PHASES], **hooks_end[LOOP_PHASES];
 	struct timers timers;
 	uv_timer_t alarm; /* ends the wait when the nearest timer is due */
@@ -71,7 +71,7 @@ static void loop_woken(uv_async_t *wake)
 {
 	struct loop *loop = container_of(wake, struct loop, wake);
 
-	loop->busy = true;
+	loop_busy(loop);
 	if (atomic_exchange(&loop->returned, false))
 		loop_gave_back(loop);
 	loop_deliver(loop);
@@ -128,6 +128,11 @@ uint64_t loop_rounds(const struct loop *loop)
 void loop_busy(struct loop *loop)
 {
 	loop->busy = true;
+	/* What ends the wait runs before the next round: its clock must not be that of before the wait. */
+	if (loop->asleep) {
+		loop->asleep = false;
+		loop->now_us = clock_monotonic_us();
+	}
 }
 
 void loop_post(struct loop *loop, struct mail *mail)
@@ -243,7 +248,9 @@ static void loop_sleep(struct loop *loop)
 	} else {
 		uv_timer_stop(&loop->alarm);
 	}
+	loop->asleep = true;
 	uv_run(&loop->uv, UV_RUN_ONCE);
+	loop->asleep = false;
 }
 
 static void loop_round(struct loop *loop)
