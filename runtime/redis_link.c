@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,12 +50,17 @@ static void link_gone(void *data)
 {
 	struct redis_link_internal *internal = ((struct redis_link *)data)->internal;
 	redisAsyncContext *context = internal->link.context;
-	const char *reason = context->c.err ? context->c.errstr : "closed";
+	const char *reason = NULL;
 
-	/* hiredis has no words for what goes wrong in TLS. */
-	if (internal->session && redis_tls_reason(internal->session))
+	/* hiredis has no words for what goes wrong in TLS, and seldom any for a refused connect. */
+	if (internal->session)
 		reason = redis_tls_reason(internal->session);
-	snprintf(internal->reason, sizeof(internal->reason), "%s", reason);
+	if (!reason && *context->c.errstr)
+		reason = context->c.errstr;
+	if (reason)
+		snprintf(internal->reason, sizeof(internal->reason), "%s", reason);
+	else if (!*internal->reason)
+		strcpy(internal->reason, "closed");
 	internal->link.context = NULL;
 	link_end(internal, internal->reason);
 }
@@ -64,8 +70,11 @@ static void link_connected(redisAsyncContext *context, int status)
 	struct redis_link *link = context->data;
 	struct redis_link_internal *internal = link->internal;
 
-	if (status != REDIS_OK || !link->self)
+	if (status != REDIS_OK || !link->self) {
+		snprintf(internal->reason, sizeof(internal->reason), "connecting: %s",
+			 strerror(errno));
 		return;
+	}
 	if (internal->address.port) {
 		(void)redisEnableKeepAliveWithInterval(&context->c, KEEPALIVE_S);
 		(void)redisSetTcpUserTimeout(&context->c, USER_TIMEOUT_MS);
