@@ -62,7 +62,8 @@ struct bus_record {
 	void *internal;
 };
 
-/* What a consumer is handed. Until it is done, no further batch of the same partitions comes. */
+/* What a consumer is handed: records of one partition, or of a retry topic. Until it is done, no
+ * further batch of the same partition comes; batches of others do, so several may be with the handler at once. */
 struct bus_batch {
 	struct bus_consumer *consumer;
 	struct bus_record *records;
