@@ -131,6 +131,7 @@ static void redis_free(struct redis *redis)
 		redis_buffer_free(&internal->command);
 		free(internal);
 	}
+	redis_subscriber_free(redis->subscriber);
 	redis_buffer_free(&redis->buffer);
 	redis_tls_destroy(redis->tls);
 	free(redis->url_text);
@@ -193,14 +194,12 @@ const char *redis_error_text(const struct redis *redis)
 	return redis->error_text ? redis->error_text : "";
 }
 
-/* Callbacks may destroy us: whoever runs one is between these two, and touches nothing after the
- * second. */
-static void redis_enter(struct redis *redis)
+void redis_enter(struct redis *redis)
 {
 	redis->running++;
 }
 
-static void redis_leave(struct redis *redis)
+void redis_leave(struct redis *redis)
 {
 	if (--redis->running == 0 && redis->destroyed)
 		redis_free(redis);
@@ -548,6 +547,7 @@ void redis_destroy(struct redis *redis)
 		return;
 	assert(!redis->destroyed);
 	redis_enter(redis);
+	redis_subscriber_stop(redis->subscriber);
 	redis->connection.is_ready = false;
 	redis->figures.connected->value = 0;
 	redis_fail_all(redis);

@@ -242,7 +242,7 @@ static void connection_ready(struct redis_connection *connection)
 {
 	timer_stop(&connection->timer);
 	connection->is_ready = true;
-	connection->attempt = 0;
+	connection->ready_us = loop_now_us(connection->loop);
 	log_event(LOG_INFO, "redis_connected", log_text("role", connection->role),
 		  log_text("url", log_url(connection->url_text)),
 		  log_text("run_id", connection->run_id));
@@ -255,9 +255,13 @@ static void connection_ready(struct redis_connection *connection)
 static void connection_ended(struct redis_connection *connection, const char *reason)
 {
 	bool was_ready = connection->is_ready;
-	int64_t pause_us = connection_pause_us(connection);
+	int64_t pause_us;
 
 	assert(!connection->link && !connection->sentinel);
+	/* One that is lost again and again is not tried at full speed. */
+	if (was_ready && loop_now_us(connection->loop) - connection->ready_us > PAUSE_MAX_US)
+		connection->attempt = 0;
+	pause_us = connection_pause_us(connection);
 	log_event(LOG_WARN, was_ready ? "redis_lost" : "redis_unreachable",
 		  log_text("role", connection->role),
 		  log_text("url", log_url(connection->url_text)), log_text("error", reason),

@@ -27,6 +27,7 @@ struct redis_connection {
 	struct timer timer; /* the pause before the next attempt, or the limit of the present one */
 	unsigned attempt;   /* since it was last ready */
 	unsigned attempts;  /* of all */
+	int64_t ready_us;
 	uint64_t random;
 	char run_id[64];
 };

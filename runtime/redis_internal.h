@@ -91,5 +91,11 @@ void redis_dispatch_silently(struct redis *redis, struct redis_args args);
 bool redis_script_reload(struct redis_op_internal *internal);
 void redis_scripts_forget(struct redis *redis);
 
-/* redis_subscribe.c */
-void redis_subscriber_destroy(struct redis *redis);
+/* redis_subscribe.c; both take NULL. */
+void redis_subscriber_stop(struct redis_subscriber *subscriber);
+void redis_subscriber_free(struct redis_subscriber *subscriber);
+
+/* Callbacks may destroy us: whoever runs one is between these two, and touches nothing after the
+ * second. */
+void redis_enter(struct redis *redis);
+void redis_leave(struct redis *redis);
