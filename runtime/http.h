@@ -11,6 +11,7 @@
 
 #include "runtime/arena.h"
 #include "runtime/loop.h"
+#include "runtime/status.h"
 
 struct http_server;
 struct http_exchange;
@@ -53,11 +54,16 @@ void http_respond(struct http_exchange *exchange, int status, const char *conten
 /* The body lives as long as the process: nothing is copied. */
 void http_respond_static(struct http_exchange *exchange, int status, const char *content_type,
 			 const void *body, size_t size);
-/* {"code":…,"message":…}: gRPC's code as HTTP status and google.rpc.Status as JSON. */
+/* {"code":…,"message":…}, google.rpc.Status as JSON. `status` is one of enum status, shown as its HTTP status,
+ * or an HTTP status, for what gRPC has no code for. */
 void http_respond_error(struct http_exchange *exchange, int status, const char *message);
 
-/* An answer that goes on: headers at once (200), then pieces. `max` bytes may wait for a slow reader; beyond that http_stream_write()
- * answers false and the stream should be closed. */
+/* The HTTP status of a gRPC status: NOT_FOUND is 404. */
+int http_status(enum status status);
+
+/* An answer that goes on: headers at once (200), then pieces. 64 KiB may wait for a slow reader; beyond that
+ * http_stream_write() answers false and the stream should be ended. `gone` runs when the reader leaves; not after
+ * http_stream_end(), with which the handler lets go of the exchange. */
 void http_stream_begin(struct http_exchange *exchange, const char *content_type);
 bool http_stream_write(struct http_exchange *exchange, const void *bytes, size_t size);
 void http_stream_end(struct http_exchange *exchange);

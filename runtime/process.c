@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "runtime/address.h"
+#include "runtime/admin.h"
 #include "runtime/descriptors.h"
 #include "runtime/process_settings.h"
 #include "runtime/reflection.h"
@@ -33,6 +34,8 @@ struct running {
 	const struct setting *tables[3];
 	const void *targets[3];
 	struct reflection *reflection;
+	struct admin *admin;
+	char title[64];
 	const char *services[SERVICES_MAX];
 	int services_count;
 	uv_signal_t terminate, interrupt;
@@ -284,15 +287,29 @@ static void make_parts(struct running *running)
 
 static bool open_ports(struct running *running)
 {
+	const struct process *process = &running->process;
+
+	snprintf(running->title, sizeof(running->title), "stampede-%s %s", running->spec->name,
+		 STAMPEDE_VERSION);
+	running->admin = admin_create(process->loop, &(struct admin_options){
+							     .address = running->core.admin_address,
+							     .title = running->title,
+							     .metrics = process->metrics,
+							     .health = process->health,
+							     .tables = running->tables,
+							     .targets = running->targets,
+						     });
+	if (!running->admin)
+		return false;
 	/* Asked first, since gRPC's own words on a port in use are many and name nobody. */
-	if (!address_free(running->core.grpc_address) ||
-	    server_start(running->process.server) != STATUS_OK)
+	if (!address_free(running->core.grpc_address) || server_start(process->server) != STATUS_OK)
 		return false;
 	log_event(LOG_INFO, "started", log_text("version", STAMPEDE_VERSION),
-		  log_text("instance", running->process.instance),
+		  log_text("instance", process->instance),
 		  log_text("grpc_address", running->core.grpc_address),
-		  log_number("grpc_port", server_port(running->process.server)),
-		  log_number("ready", health_ready(running->process.health)));
+		  log_number("grpc_port", server_port(process->server)),
+		  log_number("admin_port", admin_port(running->admin)),
+		  log_number("ready", health_ready(process->health)));
 	return true;
 }
 
@@ -306,6 +323,7 @@ static void free_parts(struct running *running, bool started)
 	uv_close((uv_handle_t *)&running->interrupt, NULL);
 	if (started && running->spec->free)
 		running->spec->free(process);
+	admin_destroy(running->admin);
 	server_destroy(process->server);
 	reflection_destroy(running->reflection);
 	health_destroy(process->health);
