@@ -249,6 +249,11 @@ const void *call_request(const struct call *call)
 	return call->request;
 }
 
+const ProtobufCMessageDescriptor *call_output(const struct call *call)
+{
+	return call->bound->output;
+}
+
 struct arena *call_arena(struct call *call)
 {
 	return &call->arena;

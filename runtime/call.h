@@ -32,6 +32,8 @@ void *call_service(const struct call *call);
 void *call_frame(struct call *call);
 /* The decoded request, its strings valid UTF-8. In a stream: the message received last. */
 const void *call_request(const struct call *call);
+/* The method's output type: for handlers that answer several methods alike. */
+const ProtobufCMessageDescriptor *call_output(const struct call *call);
 struct arena *call_arena(struct call *call);
 struct loop *call_loop(const struct call *call);
 /* Never unset: a caller's missing deadline is replaced by the server's default, a longer one than its

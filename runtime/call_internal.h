@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/call.h"
+#include "runtime/error_details.h"
 #include "runtime/metrics.h"
 
 #define CALL_FIRST_CHUNK 1536
@@ -80,15 +81,3 @@ enum status message_decode(struct arena *arena, const ProtobufCMessageDescriptor
 grpc_byte_buffer *message_encode(const ProtobufCMessage *message);
 /* NULL, or the path of the first string that is not UTF-8. */
 const char *message_check(struct arena *arena, const ProtobufCMessage *message);
-
-/* --- error_details.c: google.rpc.Status bytes for the trailer grpc-status-details-bin --- */
-struct error_detail {
-	const char *field;   /* BadRequest */
-	const char *reason;  /* ErrorInfo */
-	int64_t retry_ms;    /* RetryInfo; 0: none */
-	const void *encoded; /* instead: a google.rpc.Status as it came from elsewhere */
-	size_t encoded_size;
-};
-grpc_slice error_details_encode(struct arena *arena, enum status status, const char *message,
-				const struct error_detail *detail);
-#define ERROR_DETAILS_KEY "grpc-status-details-bin"

@@ -1,15 +1,17 @@
 /* google.rpc.Status with one detail, as clients expect it in the trailer grpc-status-details-bin.
  *
- * google/rpc/error_details.proto has proto3 optional fields, which protoc-c refuses; the three
- * messages used here have none of them and are written by hand: BadRequest { repeated
- * FieldViolation field_violations = 1; }  FieldViolation { field = 1, description = 2 } ErrorInfo {
- * reason = 1, domain = 2 }      RetryInfo { google.protobuf.Duration retry_delay = 1; }
+ * google/rpc/error_details.proto has proto3 optional fields, which protoc-c refuses; the three messages
+ * used here have none of them and are written by hand:
+ *     BadRequest { repeated FieldViolation field_violations = 1; }
+ *     FieldViolation { field = 1, description = 2 }
+ *     ErrorInfo { reason = 1, domain = 2 }
+ *     RetryInfo { google.protobuf.Duration retry_delay = 1; }
  */
+#include "runtime/error_details.h"
+
 #include <assert.h>
-#include <google/rpc/status.pb-c.h>
 #include <string.h>
 
-#include "runtime/call_internal.h"
 #include "runtime/channel.h"
 
 #define DOMAIN "stampede"
@@ -77,22 +79,28 @@ static Google__Protobuf__Any *retry_info(struct arena *arena, int64_t retry_ms)
 	return any(arena, "RetryInfo", bytes, (size_t)(at - bytes));
 }
 
+Google__Rpc__Status *error_details_make(struct arena *arena, enum status status,
+					const char *message, const struct error_detail *detail)
+{
+	Google__Rpc__Status *whole = arena_alloc(arena, sizeof(*whole));
+
+	google__rpc__status__init(whole);
+	whole->code = (int32_t)status;
+	whole->message = arena_strdup(arena, message);
+	whole->details = arena_alloc(arena, 3 * sizeof(void *));
+	if (detail->field)
+		whole->details[whole->n_details++] = bad_request(arena, detail->field, message);
+	if (detail->reason)
+		whole->details[whole->n_details++] = error_info(arena, detail->reason);
+	if (detail->retry_ms)
+		whole->details[whole->n_details++] = retry_info(arena, detail->retry_ms);
+	return whole;
+}
+
 grpc_slice error_details_encode(struct arena *arena, enum status status, const char *message,
 				const struct error_detail *detail)
 {
-	Google__Rpc__Status whole = GOOGLE__RPC__STATUS__INIT;
-	Google__Protobuf__Any *details[3];
-
 	if (detail->encoded)
 		return grpc_slice_from_copied_buffer(detail->encoded, detail->encoded_size);
-	whole.code = (int32_t)status;
-	whole.message = arena_strdup(arena, message);
-	whole.details = details;
-	if (detail->field)
-		details[whole.n_details++] = bad_request(arena, detail->field, message);
-	if (detail->reason)
-		details[whole.n_details++] = error_info(arena, detail->reason);
-	if (detail->retry_ms)
-		details[whole.n_details++] = retry_info(arena, detail->retry_ms);
-	return rpc_pack(&whole);
+	return rpc_pack(error_details_make(arena, status, message, detail));
 }

@@ -206,6 +206,8 @@ static void process_refuse(struct timer *timer)
 	struct running *running = container_of(timer, struct running, drain_wait);
 
 	health_close(running->process.health);
+	if (running->spec->drain)
+		running->spec->drain(&running->process);
 	server_drain(running->process.server, running->core.drain_grace_ms, process_drained,
 		     running);
 }

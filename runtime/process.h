@@ -33,6 +33,8 @@ struct process_spec {
 	/* Makes the process's own parts, sets process->self, adds services with process_serve(). False: do not
 	 * run (the reason was logged). Dependencies may be down: say so by health, and recover. */
 	bool (*start)(struct process *process);
+	/* The drain begins: end what would last for ever (streams). May be NULL. */
+	void (*drain)(struct process *process);
 	/* The drain has ended: flush (the bus, outboxes), then call process_stopped(), soon or later. */
 	void (*stop)(struct process *process);
 	/* Frees what start() made. The loop does not run any more. */

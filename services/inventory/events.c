@@ -1,0 +1,233 @@
+/* See events.h.
+ *
+ *     a batch of OrdersChanged ─► grouped by sale ─► settle.lua, up to 32 orders a script ─► all done: commit
+ *
+ * settle.lua changes each reservation once, so a batch that comes again changes nothing. When a script fails
+ * (Redis away) the whole batch comes again.
+ */
+#include "inventory/events.h"
+
+#include <assert.h>
+#include <stampede/events/v1/events.pb-c.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inventory/store.h"
+#include "inventory/watch.h"
+#include "runtime/log.h"
+
+#define TOPIC "orders"
+#define GROUP "inventory"
+#define AGAIN_MS 500
+
+struct change {
+	const char *sale_id, *order_id;
+	bool confirm;
+};
+
+struct settlement {
+	struct redis_op op;
+	struct events *events;
+	const char *sale_id;
+	int first, count;
+};
+
+struct events {
+	struct inventory *inventory;
+	struct bus_consumer *consumer;
+	/* the batch in hand */
+	struct bus_batch *batch;
+	struct arena arena;
+	struct change *changes;
+	int changes_count;
+	struct settlement *settlements;
+	int left, settlements_count;
+	bool failed;
+	struct counter *confirmed, *released, *unknown, *conflicts;
+};
+
+static void events_finish(struct events *events)
+{
+	struct bus_batch *batch = events->batch;
+
+	events->batch = NULL;
+	arena_reset(&events->arena);
+	free(events->changes);
+	events->changes = NULL;
+	if (events->failed)
+		bus_batch_again(batch, AGAIN_MS);
+	else
+		bus_batch_done(batch);
+}
+
+static void count_verdict(struct events *events, const struct change *change, int verdict)
+{
+	if (verdict == STORE_CHANGED) {
+		(change->confirm ? events->confirmed : events->released)->value++;
+	} else if (verdict == STORE_REFUSED) {
+		events->unknown->value++;
+		log_event(LOG_ERROR, "reservation_unknown", log_text("sale_id", change->sale_id),
+			  log_text("order_id", change->order_id));
+	} else if (verdict == STORE_REFUSED_STATUS) {
+		events->conflicts->value++;
+		log_event(LOG_ERROR, "reservation_settled_otherwise",
+			  log_text("sale_id", change->sale_id),
+			  log_text("order_id", change->order_id),
+			  log_text("wanted", change->confirm ? "confirm" : "release"));
+	}
+}
+
+static void settled(struct redis_op *op, enum status status, const redisReply *reply)
+{
+	struct settlement *settlement = container_of(op, struct settlement, op);
+	struct events *events = settlement->events;
+	const char *entry;
+
+	if (status != STATUS_OK) {
+		events->failed = true;
+	} else if (reply->type == REDIS_REPLY_ARRAY) {
+		for (int i = 0; i < settlement->count; i++)
+			count_verdict(events, &events->changes[settlement->first + i],
+				      store_settled(reply, (size_t)i, &entry));
+		watches_changed(events->inventory->watches, settlement->sale_id);
+	} else { /* no such sale */
+		for (int i = 0; i < settlement->count; i++)
+			count_verdict(events, &events->changes[settlement->first + i],
+				      STORE_REFUSED);
+	}
+	if (--events->left == 0)
+		events_finish(events);
+}
+
+static void settle(struct events *events, int first, int count)
+{
+	struct settlement *settlement = &events->settlements[events->settlements_count++];
+	const char *orders[STORE_FIELDS_MAX];
+	bool confirms[STORE_FIELDS_MAX];
+
+	for (int i = 0; i < count; i++) {
+		orders[i] = events->changes[first + i].order_id;
+		confirms[i] = events->changes[first + i].confirm;
+	}
+	*settlement = (struct settlement){.op.done = settled,
+					  .events = events,
+					  .sale_id = events->changes[first].sale_id,
+					  .first = first,
+					  .count = count};
+	events->left++;
+	store_send_settle(events->inventory->store, &settlement->op, settlement->sale_id, orders,
+			  confirms, count);
+}
+
+/* Runs of one sale; changes of one order stay in order, since scripts run in the order they are sent. */
+static void settle_all(struct events *events)
+{
+	int first = 0;
+
+	events->settlements = arena_alloc(&events->arena, (size_t)events->changes_count *
+								  sizeof(struct settlement));
+	events->settlements_count = 0;
+	events->left = 1; /* until all are sent */
+	for (int i = 1; i <= events->changes_count; i++) {
+		if (i < events->changes_count && i - first < STORE_FIELDS_MAX &&
+		    !strcmp(events->changes[i].sale_id, events->changes[first].sale_id))
+			continue;
+		settle(events, first, i - first);
+		first = i;
+	}
+	if (--events->left == 0)
+		events_finish(events);
+}
+
+static bool is_id(const char *text)
+{
+	size_t size = strlen(text);
+
+	return size && size <= ID_MAX;
+}
+
+static void take_record(struct events *events, const Stampede__Events__V1__OrdersChanged *record)
+{
+	size_t count = (size_t)events->changes_count + record->n_changes;
+
+	events->changes = realloc(events->changes, count * sizeof(struct change));
+	assert(events->changes || !count);
+	for (size_t i = 0; i < record->n_changes; i++) {
+		const Stampede__Order__V1__Order *order = record->changes[i]->order;
+
+		if (!order || !is_id(order->sale_id) || !is_id(order->order_id) ||
+		    (order->status != STAMPEDE__ORDER__V1__ORDER_STATUS__ORDER_STATUS_PAID &&
+		     order->status != STAMPEDE__ORDER__V1__ORDER_STATUS__ORDER_STATUS_CANCELLED))
+			continue; /* placed: nothing to do */
+		events->changes[events->changes_count++] = (struct change){
+			order->sale_id, order->order_id,
+			order->status == STAMPEDE__ORDER__V1__ORDER_STATUS__ORDER_STATUS_PAID};
+	}
+}
+
+static void events_batch(void *self, struct bus_batch *batch)
+{
+	struct events *events = self;
+
+	assert(!events->batch);
+	events->batch = batch;
+	events->failed = false;
+	events->changes_count = 0;
+	for (int i = 0; i < batch->count; i++) {
+		Stampede__Events__V1__OrdersChanged *record =
+			stampede__events__v1__orders_changed__unpack(
+				arena_allocator(&events->arena), batch->records[i].value_size,
+				batch->records[i].value);
+
+		if (record)
+			take_record(events, record);
+		else
+			bus_batch_fail(batch, i, "not an OrdersChanged");
+	}
+	if (events->changes_count)
+		settle_all(events);
+	else
+		events_finish(events);
+}
+
+static double backlog_read(void *self)
+{
+	struct events *events = self;
+
+	return (double)bus_backlog(events->consumer);
+}
+
+struct events *events_create(struct inventory *inventory)
+{
+	struct events *events = calloc(1, sizeof(*events));
+	struct metrics *metrics = inventory->metrics;
+
+	assert(events);
+	events->inventory = inventory;
+	arena_init(&events->arena, NULL, 0);
+	events->confirmed = metrics_counter(metrics, "stampede_reservations_settled_total",
+					    "Reservations settled by events.", "to=\"confirmed\"");
+	events->released = metrics_counter(metrics, "stampede_reservations_settled_total",
+					   "Reservations settled by events.", "to=\"released\"");
+	events->unknown = metrics_counter(metrics, "stampede_reservations_unknown_total",
+					  "Events of orders whose reservation is not there.", NULL);
+	events->conflicts = metrics_counter(metrics, "stampede_reservations_conflicts_total",
+					    "Events that contradict a settled reservation.", NULL);
+	events->consumer = bus_consume(
+		inventory->bus,
+		&(struct bus_consumer_options){
+			.topic = TOPIC, .group = GROUP, .batch = events_batch, .self = events});
+	metrics_gauge_read(metrics, "stampede_bus_backlog", "Records not yet consumed.",
+			   "topic=\"" TOPIC "\",group=\"" GROUP "\"", backlog_read, events);
+	return events;
+}
+
+/* After the bus is closed. */
+void events_destroy(struct events *events)
+{
+	if (!events)
+		return;
+	arena_reset(&events->arena);
+	free(events->changes);
+	free(events);
+}
