@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"log"
 	"net/http"
 	"os/signal"
@@ -70,6 +71,17 @@ func (g *gateway) reserve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+func (g *gateway) stock(w http.ResponseWriter, r *http.Request) {
+	reply, err := g.inventory[0].GetStock(r.Context(), &pb.GetStockRequest{SaleId: r.PathValue("sale")})
+	if err != nil {
+		http.Error(w, err.Error(), statusOf(err))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	fmt.Fprintf(w, `{"stock":{"total":"%d","available":"%d","reserved":"%d","sold":"%d"}}`+"\n",
+		reply.Stock.Total, reply.Stock.Available, reply.Stock.Reserved, reply.Stock.Sold)
+}
+
 func statusOf(err error) int {
 	switch status.Code(err) {
 	case codes.InvalidArgument:
@@ -99,6 +111,7 @@ func main() {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/sales/{sale}/reservations", g.reserve)
+	mux.HandleFunc("GET /v1/sales/{sale}/stock", g.stock)
 	server := &http.Server{Addr: *listen, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
