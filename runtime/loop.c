@@ -79,7 +79,9 @@ static void loop_woken(uv_async_t *wake)
 
 static void loop_alarm(uv_timer_t *alarm)
 {
-	(void)alarm; /* that the wait has ended is all that was wanted */
+	/* All that is wanted is that the wait ends; if it has not begun yet, libuv, with no timer left, would
+	 * wait for ever. */
+	uv_stop(alarm->loop);
 }
 
 struct loop *loop_create(void)
