@@ -102,7 +102,7 @@ static bool scheduler_make_parts(struct scheduler *scheduler, struct process *pr
 				      .noticed = scheduler_noticed,
 				      .listed = scheduler_listed,
 				      .self = scheduler};
-	struct events_options events = {.url = *set->bus ? set->bus : set->redis,
+	struct events_options events = {.url = set->bus && *set->bus ? set->bus : set->redis,
 					.instance = process->instance,
 					.metrics = process->metrics,
 					.up = scheduler_bus_up,
