@@ -63,17 +63,58 @@ def http_ready(port):
     return lambda: http_get(f"http://127.0.0.1:{port}/readyz")[0] == 200
 
 
-class Process:
-    """One child: its log, its CPU time, its memory."""
+class Measured:
+    """A process that somebody else starts and stops: its CPU time, its memory."""
+
+    def __init__(self, name, pid):
+        self.name, self.pid = name, pid
+
+    def pids(self):
+        """The process and its direct children (nginx's worker)."""
+        path = f"/proc/{self.pid}/task/{self.pid}/children"
+        with contextlib.suppress(OSError), open(path, encoding="ascii") as children:
+            return [self.pid, *map(int, children.read().split())]
+        return [self.pid]
+
+    def cpu_us(self):
+        total = 0
+        for pid in self.pids():
+            with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+                fields = stat.read().rpartition(")")[2].split()
+            total += int(fields[11]) + int(fields[12])
+        return total * TICK_US
+
+    def memory_mb(self):
+        """Resident now, and at most so far."""
+        now = most = 0.0
+        for pid in self.pids():
+            with open(f"/proc/{pid}/status", encoding="utf-8") as status:
+                lines = dict(line.split(":", 1) for line in status if ":" in line)
+            now += int(lines["VmRSS"].split()[0]) / 1024
+            most += int(lines["VmHWM"].split()[0]) / 1024
+        return now, most
+
+    def running(self):
+        return os.path.exists(f"/proc/{self.pid}")
+
+    def last_lines(self):
+        return "it has no log here"
+
+    def stop(self):
+        pass
+
+
+class Process(Measured):
+    """A child of ours, with its log."""
 
     def __init__(self, name, command, folder, ready, environment=None):
-        self.name = name
         self.log = os.path.join(folder, name + ".log")
         with open(self.log, "ab") as log:
             self.child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder,
                 env={**os.environ, **(environment or {})}, preexec_fn=_die_with_parent,
                 start_new_session=True)
+        super().__init__(name, self.child.pid)
         try:
             self._wait_ready(ready)
         except BaseException:
@@ -90,33 +131,8 @@ class Process:
             time.sleep(0.02)
 
     def last_lines(self):
-        with open(self.log, errors="replace") as log:
+        with open(self.log, encoding="utf-8", errors="replace") as log:
             return " / ".join(log.read().strip().splitlines()[-4:]) or "it said nothing"
-
-    def pids(self):
-        """The process and its direct children (nginx's worker)."""
-        pid = self.child.pid
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children") as children:
-            return [pid, *map(int, children.read().split())]
-        return [pid]
-
-    def cpu_us(self):
-        total = 0
-        for pid in self.pids():
-            with open(f"/proc/{pid}/stat") as stat:
-                fields = stat.read().rpartition(")")[2].split()
-            total += int(fields[11]) + int(fields[12])
-        return total * TICK_US
-
-    def memory_mb(self):
-        """Resident now, and at most so far."""
-        now = most = 0.0
-        for pid in self.pids():
-            with open(f"/proc/{pid}/status") as status:
-                lines = dict(line.split(":", 1) for line in status if ":" in line)
-            now += int(lines["VmRSS"].split()[0]) / 1024
-            most += int(lines["VmHWM"].split()[0]) / 1024
-        return now, most
 
     def running(self):
         return self.child.poll() is None

@@ -15,7 +15,7 @@ import sqlite3
 import subprocess
 import tempfile
 
-from processes import (BenchError, Group, free_port, http_get, http_ready, tcp_ready)
+from processes import (BenchError, Group, Measured, free_port, http_get, http_ready, tcp_ready)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -29,7 +29,9 @@ class System(Group):
     def __init__(self, build, bus):
         super().__init__()
         self.build = build
-        self.bus = bus  # kafka://… or None: its own Redis
+        self.bus = bus.url if bus else None  # None: its own Redis
+        if bus:
+            self.processes["kafka"] = bus.measured()
         self.grpc = self.http = None
 
     def program(self, name):
@@ -163,7 +165,7 @@ class Kafka:
     """A fresh single-node broker, started and stopped by tests/support/kafka."""
 
     TOOL = os.path.join(ROOT, "tests", "support", "kafka")
-    FETCHED = os.path.join(ROOT, ".deps", "kafka")
+    CACHE = os.path.join(ROOT, ".deps", "kafka")
 
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="stampede-bench-kafka.")
@@ -176,17 +178,26 @@ class Kafka:
             return "tests/support/kafka is not there"
         if not shutil.which("java"):
             return "Java is not installed (./stampede setup --kafka)"
-        if not os.path.exists(cls.FETCHED):
-            return "Kafka is not fetched (./stampede setup --kafka)"
+        if not os.path.exists(os.path.join(cls.CACHE, "libs")) and not shutil.which("mvn"):
+            return "Kafka is not fetched and Maven is not installed (./stampede setup --kafka)"
         return ""
 
     def __enter__(self):
-        result = subprocess.run([self.TOOL, "start", self.folder, str(self.port)], text=True, check=False,
-                                stdin=subprocess.DEVNULL, capture_output=True)
+        result = subprocess.run([self.TOOL, "start", self.folder, str(self.port), self.CACHE], check=False,
+                                text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE)
         if result.returncode:
             self.__exit__()
             raise BenchError(f"Kafka did not start: {(result.stdout + result.stderr).strip()[-300:]}")
+        return self
+
+    @property
+    def url(self):
         return f"kafka://127.0.0.1:{self.port}"
+
+    def measured(self):
+        with open(os.path.join(self.folder, "kafka.pid"), encoding="ascii") as file:
+            return Measured("kafka", int(file.read()))
 
     def __exit__(self, *_):
         subprocess.run([self.TOOL, "stop", self.folder], capture_output=True, check=False)

@@ -55,6 +55,7 @@ func NewConsumer(address string) (Consumer, error) {
 			kgo.ConsumeTopics(topic),
 			kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 			kgo.DisableAutoCommit(),
+			kgo.FetchMinBytes(16<<10),
 			kgo.FetchMaxWait(50*time.Millisecond))
 		return &kafkaConsumer{client}, err
 	}
@@ -69,7 +70,7 @@ func newKafkaProducer(brokers string) (Producer, error) {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(strings.Split(brokers, ",")...),
 		kgo.DefaultProduceTopic(topic),
-		kgo.ProducerLinger(2*time.Millisecond),
+		kgo.ProducerLinger(10*time.Millisecond),
 		kgo.MaxBufferedRecords(100_000))
 	if err != nil {
 		return nil, err
