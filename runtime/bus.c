@@ -24,10 +24,8 @@ struct bus_waiting {
 
 struct bus *bus_create(struct loop *loop, const struct bus_options *options)
 {
-	if (strncmp(options->url, "kafka://", 8) == 0) {
-		log_event(LOG_ERROR, "bus_url_unsupported", log_text("url", log_url(options->url)));
-		return NULL;
-	}
+	if (strncmp(options->url, "kafka://", 8) == 0)
+		return bus_kafka_create(loop, options);
 	return bus_streams_create(loop, options);
 }
 
@@ -170,7 +168,7 @@ static void bus_topic_wait(struct bus_topic *topic, struct bus_publish *publish,
 	topic->waiting_end = &waiting->next;
 }
 
-static void bus_refuse_later(struct bus *bus, struct bus_publish *publish, enum status status)
+void bus_refuse_later(struct bus *bus, struct bus_publish *publish, enum status status)
 {
 	publish->internal = (void *)(intptr_t)status;
 	publish->next = NULL;

@@ -156,6 +156,8 @@ struct bus_topic *bus_topic(struct bus *bus, const char *name, bool single);
 void bus_topic_open(struct bus_topic *topic);
 void bus_topic_opened(struct bus_topic *topic, enum status status);
 void bus_published(struct bus_topic *topic, struct bus_publish *publish, enum status status);
+/* The same at the end of the round: inside bus_publish() it may not be said. */
+void bus_refuse_later(struct bus *bus, struct bus_publish *publish, enum status status);
 /* Like bus_publish(), for the bus's own records: not limited, and also while closing. */
 void bus_send(struct bus_topic *topic, struct bus_publish *publish,
 	      const struct bus_message *message);
