@@ -87,8 +87,8 @@ packages_install() { # "package why" lines in
 		names+=("$package")
 	done <<<"$missing"
 	apt_update
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${names[@]}" </dev/null >&2 ||
-		fail "apt-get install failed for: ${names[*]}"
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "${names[@]}" \
+		</dev/null >"$deps/apt.log" 2>&1 || { tail -n 20 "$deps/apt.log" >&2; fail "apt-get install failed; see $deps/apt.log"; }
 }
 
 have_recorded() { [[ -e $1 && $(cat "$1.version" 2>/dev/null) == "$2" ]]; }
