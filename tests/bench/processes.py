@@ -179,10 +179,10 @@ class Group:
         return {name: process.memory_mb() for name, process in self.processes.items()}
 
 
-def run(command, timeout):
+def run(command, timeout, folder=None):
     """Runs a load; its output, and the CPU time it took in µs."""
     with tempfile.TemporaryFile() as output:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output,
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, cwd=folder,
                                  stderr=subprocess.STDOUT, preexec_fn=_die_with_parent)
         watch = time.monotonic() + timeout
         while True:

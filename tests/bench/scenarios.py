@@ -6,6 +6,7 @@ Every sample: warm up, wait until the backlog is empty, then read the clocks, lo
 import json
 import os
 import re
+import tempfile
 import time
 
 from processes import BenchError, run
@@ -16,6 +17,7 @@ HTTP_CONNECTIONS = 64
 HTTP_RATE_MAX = 150_000  # a second: how many requests wrk prepares
 UNITS = 1_000_000_000  # never sold out
 BUYERS = 64  # in one ReserveMany
+STORE_ORDERS = 250_000  # for each second of load
 DRAIN_MAX_S = 60
 WARM_UP_S = 0.5
 KAFKA_WARM_UP_S = 4  # a cold JVM compiles while it works
@@ -212,7 +214,8 @@ def store(build, seconds):
     program = os.path.join(build, "bin", "store_bench")
     if not os.path.exists(program):
         raise BenchError("store_bench is not built")
-    text, _ = run([program], seconds * 20 + 60)
+    with tempfile.TemporaryDirectory(prefix="stampede-bench.") as folder:
+        text, _ = run([program, str(round(seconds * STORE_ORDERS))], seconds * 20 + 60, folder)
     result = json.loads(text.strip().splitlines()[-1])
-    return {name: Sample(result[key], 1, {}, 0, {}, {})
-            for name, key in (("store", "store_rows_per_second"), ("store_bare", "bare_rows_per_second"))}
+    return {name: Sample(result[prefix + "rows_per_s"], 1, {part: result[prefix + "cpu_us_per_row"]}, 0, {}, {})
+            for name, prefix, part in (("store", "", "store"), ("store_bare", "bare_", "SQLite"))}
