@@ -244,15 +244,16 @@ static void loop_sleep(struct loop *loop)
 	if (next_us >= 0) {
 		int64_t delay_us = next_us - clock_monotonic_us();
 
+		/* It repeats, since libuv runs due timers before it waits: one that came due on
+		 * the way there would not end the wait. */
 		uv_update_time(&loop->uv);
 		uv_timer_start(&loop->alarm, loop_alarm,
-			       delay_us > 0 ? (uint64_t)(delay_us + 999) / 1000 : 0, 0);
-	} else {
-		uv_timer_stop(&loop->alarm);
+			       delay_us > 0 ? (uint64_t)(delay_us + 999) / 1000 : 0, 1);
 	}
 	loop->asleep = true;
 	uv_run(&loop->uv, UV_RUN_ONCE);
 	loop->asleep = false;
+	uv_timer_stop(&loop->alarm);
 }
 
 static void loop_round(struct loop *loop)
