@@ -35,8 +35,7 @@ static void redis_tell(struct loop_hook *hook);
 static void redis_expire(struct timer *timer);
 static void op_replied(redisAsyncContext *context, void *reply, void *data);
 
-/* --- lists
- * ----------------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 static void list_init(struct redis_list *list)
 {
@@ -67,8 +66,7 @@ static struct redis_op_internal *list_first(struct redis_list *list)
 	return list_empty(list) ? NULL : container_of(list->next, struct redis_op_internal, list);
 }
 
-/* --- making
- * ----------------------------------------------------------------------------------------- */
+/* --- making ----------------------------------------------------------------------------------- */
 
 static void figures_init(struct redis_figures *figures, struct metrics *metrics, const char *role)
 {
@@ -205,8 +203,7 @@ void redis_leave(struct redis *redis)
 		redis_free(redis);
 }
 
-/* --- ops
- * -------------------------------------------------------------------------------------------- */
+/* --- ops -------------------------------------------------------------------------------------- */
 
 static struct redis_op_internal *internal_take(struct redis *redis)
 {
@@ -394,8 +391,7 @@ void redis_forget(struct redis_op *op)
 		internal_give(internal->redis, internal);
 }
 
-/* --- replies
- * ------------------------------------------------------------------------------------------ */
+/* --- replies ---------------------------------------------------------------------------------- */
 
 /* A second life for what a missing script has spoilt. */
 static bool op_again(struct redis_op_internal *internal, const redisReply *reply)
@@ -501,8 +497,7 @@ static void redis_expire(struct timer *timer)
 	redis_leave(redis);
 }
 
-/* --- the connection
- * ----------------------------------------------------------------------------------- */
+/* --- the connection --------------------------------------------------------------------------- */
 
 static void redis_ready(void *self, const char *run_id)
 {

@@ -77,8 +77,7 @@ const char *redis_error_text(const struct redis *redis);
 /* Several commands that must stand next to each other on the connection, e.g. EVALSHA then WAIT:
  * nothing comes between commands sent in one round without returning to the loop. */
 
-/* --- as a step
- * ------------------------------------------------------------------------------------ */
+/* --- as a step -------------------------------------------------------------------------------- */
 
 /* `decode` turns the reply into call_frame()/arena data; it runs only if the call still waits, and
  * its status is what `then` gets. */
@@ -89,8 +88,7 @@ enum step redis_script(struct redis *redis, struct call *call, struct redis_scri
 enum step redis_command(struct redis *redis, struct call *call, struct redis_args args,
 			redis_decode *decode, call_then *then) MUST_USE;
 
-/* --- publish and subscribe
- * --------------------------------------------------------------------------- */
+/* --- publish and subscribe -------------------------------------------------------------------- */
 
 /* A subscription on a connection of its own (one for all subscriptions of a `struct redis`).
  * `message` runs for each; `ready` (may be NULL) after every (re)subscription: what was said before

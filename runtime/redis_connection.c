@@ -1,6 +1,6 @@
 /* A connection that mends itself.
  *
- *     pause ─► ask Sentinel (if any) ─► link ─► AUTH, SELECT, INFO (ROLE) ─► ready … lost ─► pause
+ *     pause ─► ask Sentinel (if any) ─► link ─► AUTH, SELECT, INFO ─► ready … lost ─► pause
  *
  * An attempt that is not ready after 2 s is given up. The pause doubles from 50 ms to 5 s, half of
  * it random, so that a fleet does not come back in one instant. Whatever goes wrong is logged once
@@ -18,6 +18,7 @@
 #include "runtime/redis_sentinel.h"
 
 #define ATTEMPT_MAX_US 2000000
+#define SENTINEL_CHECK_US 2000000
 #define PAUSE_MIN_US 50000
 #define PAUSE_MAX_US 5000000
 
@@ -26,6 +27,7 @@ static void connection_link(struct redis_connection *connection,
 			    const struct redis_address *address);
 static void connection_opened(void *self);
 static void connection_ready(struct redis_connection *connection);
+static void connection_check(struct redis_connection *connection);
 static void connection_ended(struct redis_connection *connection, const char *reason);
 
 /* xorshift: only for the jitter */
@@ -46,7 +48,9 @@ static void connection_timer(struct timer *timer)
 {
 	struct redis_connection *connection = container_of(timer, struct redis_connection, timer);
 
-	if (connection->link || connection->sentinel)
+	if (connection->is_ready)
+		connection_check(connection);
+	else if (connection->link || connection->sentinel)
 		redis_connection_drop(connection, "not ready within 2 s");
 	else
 		connection_begin(connection);
@@ -88,8 +92,7 @@ void redis_connection_drop(struct redis_connection *connection, const char *reas
 		redis_link_close(link);
 }
 
-/* --- finding ------------------------------------------------------------------------------------
- */
+/* --- finding ---------------------------------------------------------------------------------- */
 
 static void connection_found(void *self, const struct redis_address *address, const char *reason)
 {
@@ -119,7 +122,7 @@ static void connection_closed(void *self, const char *reason)
 	struct redis_connection *connection = self;
 
 	connection->link = NULL;
-	connection_ended(connection, reason);
+	redis_connection_drop(connection, reason);
 }
 
 static void connection_link(struct redis_connection *connection,
@@ -136,8 +139,7 @@ static void connection_link(struct redis_connection *connection,
 						  });
 }
 
-/* --- introducing ---------------------------------------------------------------------------------
- */
+/* --- introducing ------------------------------------------------------------------------------ */
 
 /* The connection an introduction's reply is for; NULL when it is over: also for a closed link. */
 static struct redis_connection *connection_of(redisAsyncContext *context, const redisReply *reply)
@@ -243,14 +245,37 @@ static void connection_ready(struct redis_connection *connection)
 	timer_stop(&connection->timer);
 	connection->is_ready = true;
 	connection->ready_us = loop_now_us(connection->loop);
+	if (connection->url->sentinel)
+		timer_start_us(&connection->timer, SENTINEL_CHECK_US);
 	log_event(LOG_INFO, "redis_connected", log_text("role", connection->role),
 		  log_text("url", log_url(connection->url_text)),
 		  log_text("run_id", connection->run_id));
 	connection->ready(connection->self, connection->run_id);
 }
 
-/* --- ending
- * --------------------------------------------------------------------------------------- */
+/* A master that was replaced while Sentinel could not reach it goes on taking writes, which will be
+ * lost: so Sentinel is asked now and then. When no Sentinel answers, what we have is kept. */
+static void connection_checked(void *self, const struct redis_address *address, const char *reason)
+{
+	struct redis_connection *connection = self;
+
+	(void)reason;
+	connection->sentinel = NULL;
+	if (address && (address->port != connection->address.port ||
+			strcmp(address->host, connection->address.host) != 0))
+		redis_connection_drop(connection, "Sentinel names another master");
+	else
+		timer_start_us(&connection->timer, SENTINEL_CHECK_US);
+}
+
+static void connection_check(struct redis_connection *connection)
+{
+	connection->sentinel = redis_sentinel_ask(connection->loop, connection->url,
+						  (unsigned)loop_rounds(connection->loop),
+						  connection_checked, connection);
+}
+
+/* --- ending ----------------------------------------------------------------------------------- */
 
 static void connection_ended(struct redis_connection *connection, const char *reason)
 {

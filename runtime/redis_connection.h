@@ -23,10 +23,12 @@ struct redis_connection {
 
 	struct redis_link *link;
 	struct redis_sentinel *sentinel; /* while it is asked */
+	struct redis_address address;	 /* of the link */
 	bool is_ready;
-	struct timer timer; /* the pause before the next attempt, or the limit of the present one */
-	unsigned attempt;   /* since it was last ready */
-	unsigned attempts;  /* of all */
+	/* The pause before the next attempt, the limit of the present one, or until Sentinel is asked again. */
+	struct timer timer;
+	unsigned attempt;  /* since it was last ready */
+	unsigned attempts; /* of all */
 	int64_t ready_us;
 	uint64_t random;
 	char run_id[64];

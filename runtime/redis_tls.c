@@ -70,7 +70,7 @@ const char *redis_tls_reason(struct redis_tls_session *session)
 
 	if (verified != X509_V_OK)
 		return X509_verify_cert_error_string(verified);
-	if (!SSL_is_init_finished((SSL *)session))
-		return "the TLS handshake was not completed (is TLS spoken on this port?)";
+	if (!SSL_get0_peer_certificate((SSL *)session))
+		return "the TLS handshake failed: is TLS spoken on this port?";
 	return NULL;
 }

@@ -36,9 +36,24 @@ struct redis_server {
 
 static struct redis_server *servers;
 
+/* Ends the test, with the end of the server's log. */
 static void give_up(const struct redis_server *server, const char *what)
 {
-	fprintf(stderr, "redis_server: %s (see %s/log)\n", what, server ? server->folder : "-");
+	char path[128], tail[2048];
+	FILE *log = NULL;
+	size_t size = 0;
+
+	if (server) {
+		snprintf(path, sizeof(path), "%s/log", server->folder);
+		log = fopen(path, "r");
+	}
+	if (log) {
+		if (fseek(log, -(long)sizeof(tail), SEEK_END) != 0)
+			rewind(log);
+		size = fread(tail, 1, sizeof(tail), log);
+		fclose(log);
+	}
+	fprintf(stderr, "redis_server: %s\n%.*s", what, (int)size, tail);
 	exit(1);
 }
 
@@ -65,8 +80,7 @@ static void stop_all(void)
 		redis_server_free(servers);
 }
 
-/* --- starting ------------------------------------------------------------------------------------
- */
+/* --- starting --------------------------------------------------------------------------------- */
 
 static int free_port(void)
 {
@@ -123,11 +137,11 @@ static void write_file(const struct redis_server *server, const char *name, cons
 static void write_configuration(struct redis_server *server)
 {
 	char text[2048];
-	int at = snprintf(text, sizeof(text),
-			  "bind 127.0.0.1\nunixsocket %s\ndir %s\nlogfile %s/log\n%s %d\n",
-			  server->socket, server->folder, server->folder,
-			  server->tls ? "port 0\ntls-auth-clients no\ntls-port" : "port",
-			  server->port);
+	int at = snprintf(
+		text, sizeof(text),
+		"bind 127.0.0.1 127.0.0.2\nunixsocket %s\ndir %s\nlogfile %s/log\n%s %d\n",
+		server->socket, server->folder, server->folder,
+		server->tls ? "port 0\ntls-auth-clients no\ntls-port" : "port", server->port);
 #define ADD(...) at += snprintf(text + at, sizeof(text) - (size_t)at, __VA_ARGS__)
 
 	if (server->tls)
@@ -139,6 +153,8 @@ static void write_configuration(struct redis_server *server)
 		    "sentinel down-after-milliseconds shop 300\n"
 		    "sentinel failover-timeout shop 2000\n",
 		    server->replica_of);
+		if (*server->password)
+			ADD("sentinel auth-pass shop %s\n", server->password);
 	} else {
 		ADD("save \"\"\nappendonly %s\nappendfsync always\nenable-debug-command yes\n"
 		    "repl-diskless-sync-delay 0\n",
@@ -275,8 +291,7 @@ struct redis_server *redis_server_start(const struct redis_server_options *optio
 	return server;
 }
 
-/* --- stopping
- * -------------------------------------------------------------------------------------- */
+/* --- stopping --------------------------------------------------------------------------------- */
 
 void redis_server_kill(struct redis_server *server)
 {
@@ -321,8 +336,7 @@ void redis_server_free(struct redis_server *server)
 	free(server);
 }
 
-/* --- asking
- * ---------------------------------------------------------------------------------------- */
+/* --- asking ----------------------------------------------------------------------------------- */
 
 const char *redis_server_url(const struct redis_server *server)
 {
@@ -349,24 +363,33 @@ int redis_server_port(const struct redis_server *server)
 	return server->port;
 }
 
+static void server_connect(struct redis_server *server)
+{
+	server->context = redisConnectUnix(server->socket);
+	if (!server->context || server->context->err)
+		give_up(server, "cannot connect to it");
+	if (*server->password && !server->sentinel)
+		freeReplyObject(redisCommand(server->context, "AUTH %s", server->password));
+}
+
 const redisReply *redis_server_ask(struct redis_server *server, const char *format, ...)
 {
-	va_list args;
+	/* A server that becomes a master or a replica hangs up on everybody: then once more. */
+	for (int tries = 0; tries < 2; tries++) {
+		va_list args;
 
-	freeReplyObject(server->reply);
-	server->reply = NULL;
-	if (!server->context) {
-		server->context = redisConnectUnix(server->socket);
-		if (!server->context || server->context->err)
-			give_up(server, "cannot connect to it");
-		if (*server->password)
-			freeReplyObject(redisCommand(server->context, "AUTH %s", server->password));
+		freeReplyObject(server->reply);
+		if (!server->context)
+			server_connect(server);
+		va_start(args, format);
+		server->reply = redisvCommand(server->context, format, args);
+		va_end(args);
+		if (server->reply)
+			break;
+		server_hang_up(server);
 	}
-	va_start(args, format);
-	server->reply = redisvCommand(server->context, format, args);
-	va_end(args);
 	if (!server->reply)
-		give_up(server, server->context->errstr);
+		give_up(server, "it hangs up on us");
 	if (server->reply->type == REDIS_REPLY_ERROR)
 		give_up(server, server->reply->str);
 	return server->reply;
