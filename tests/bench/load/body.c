@@ -142,14 +142,23 @@ static uint64_t take_varint(const uint8_t **at, const uint8_t *end)
 	return 0;
 }
 
-/* ReserveResponse: its first field is the outcome. */
+/* ReserveResponse: field 1 is the outcome, field 5 says that it is a repeated answer. */
 static void count_response(const uint8_t *at, const uint8_t *end, uint64_t counts[BODY_OUTCOMES])
 {
 	uint64_t outcome = 0;
 
-	if (end - at >= 2 && *at == (1 << 3 | VARINT)) {
-		at++;
-		outcome = take_varint(&at, end);
+	while (at < end) {
+		uint64_t key = take_varint(&at, end), value = take_varint(&at, end);
+
+		if ((key & 7) == BYTES) {
+			if (value > (uint64_t)(end - at))
+				break;
+			at += value;
+		} else if (key == (1 << 3 | VARINT)) {
+			outcome = value;
+		} else if (key == (5 << 3 | VARINT) && value) {
+			outcome = BODY_REPEATED;
+		}
 	}
 	counts[outcome < BODY_OUTCOMES ? outcome : 0]++;
 }

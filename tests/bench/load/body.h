@@ -27,8 +27,10 @@ void body_init(struct body *body, enum body_kind kind, const char *sale_id, int6
 /* New ids, in place: each request has buyers never seen before. */
 void body_renew(struct body *body);
 
+#define BODY_OUTCOMES 8
+#define BODY_REPEATED 7 /* an answer given before: ids were not new */
+
 /* Counts the outcomes in an answer (the message without its framing) into counts[outcome];
  * counts[0] counts what is not an answer of this method. */
-#define BODY_OUTCOMES 8
 void body_count(const struct body *body, const uint8_t *message, size_t size,
 		uint64_t counts[BODY_OUTCOMES]);
