@@ -25,7 +25,9 @@
  * costs. */
 #define CONNECTION_MEMORY 8192
 #define BACKLOG 4096
-#define LOOKS_MAX 6 /* while parked; then it is suspended */
+/* While parked; then it is suspended. So many looks cost about what a suspension does. */
+#define LOOKS_MAX 16
+#define LOOK_AGAIN_MS 1
 #define FREE_MAX 256
 #define HANGUPS_PER_RUN_MAX 64
 
@@ -59,6 +61,8 @@ static void exchange_release(struct http_exchange *exchange)
 {
 	struct http_server *server = exchange->server;
 
+	server->progress = true;
+	server->parked -= exchange->state == EXCHANGE_PARKED;
 	if (exchange->gone && (exchange->state != EXCHANGE_ANSWERED || exchange->stream))
 		exchange->gone(exchange, exchange->context);
 	if (exchange->stream)
@@ -117,6 +121,7 @@ static enum MHD_Result exchange_continue(struct http_exchange *exchange)
 		return MHD_NO;
 	if (exchange->state == EXCHANGE_RECEIVING) {
 		exchange->state = EXCHANGE_ASKED;
+		server->progress = true;
 		if (exchange->body_refused)
 			http_respond_error(exchange, MHD_HTTP_CONTENT_TOO_LARGE,
 					   "the body is too large");
@@ -125,8 +130,11 @@ static enum MHD_Result exchange_continue(struct http_exchange *exchange)
 	}
 	if (exchange->response)
 		return http_answer_queue(exchange);
+	if (exchange->state != EXCHANGE_PARKED)
+		server->parked++;
 	exchange->state = EXCHANGE_PARKED;
 	if (++exchange->looks > LOOKS_MAX) {
+		server->parked--;
 		exchange->state = EXCHANGE_SUSPENDED;
 		MHD_suspend_connection(exchange->connection);
 	}
@@ -153,6 +161,7 @@ static enum MHD_Result server_request(void *self, struct MHD_Connection *connect
 		return http_answer_queue(exchange);
 	}
 	if (*body_size) {
+		server->progress = true;
 		exchange_keep_body(exchange, body, *body_size);
 		*body_size = 0;
 		/* Who sends without end and without saying so is not worth an answer. */
@@ -200,26 +209,37 @@ void http_server_wake(struct http_server *server)
 	loop_defer(server->loop, LOOP_FLUSH, &server->hook);
 }
 
+/* MHD says 0 as long as a request is parked, since it knows no difference between that and work.
+ * While there is progress it runs again at once, else a little later: nothing spins. */
+static int64_t server_delay_ms(struct http_server *server)
+{
+	MHD_UNSIGNED_LONG_LONG delay_ms;
+
+	if (MHD_get_timeout(server->daemon, &delay_ms) == MHD_NO)
+		return -1;
+	if (!delay_ms && server->parked && !server->progress)
+		return LOOK_AGAIN_MS;
+	return delay_ms < INT32_MAX ? (int64_t)delay_ms : INT32_MAX;
+}
+
 static void server_run(struct http_server *server)
 {
-	MHD_UNSIGNED_LONG_LONG timeout_ms;
-	int64_t at_us;
 	bool answers = server->answers;
+	int64_t delay_ms, at_us;
 
-	server->answers = false;
+	server->answers = server->progress = false;
 	MHD_run(server->daemon);
 	if (answers)
 		MHD_run(server->daemon);
-	if (MHD_get_timeout(server->daemon, &timeout_ms) == MHD_NO)
-		return;
-	if (!timeout_ms) {
+	delay_ms = server_delay_ms(server);
+	if (!delay_ms)
 		http_server_wake(server);
+	if (delay_ms <= 0)
 		return;
-	}
 	/* Only ever set earlier: when it fires too early it is set anew, which is seldom. */
-	at_us = loop_now_us(server->loop) + (int64_t)timeout_ms * 1000;
-	if (!timer_started(&server->timer) || at_us < server->timer.at_us - 1000000)
-		timer_start_us(&server->timer, (int64_t)timeout_ms * 1000);
+	at_us = loop_now_us(server->loop) + delay_ms * 1000;
+	if (!timer_started(&server->timer) || at_us < server->timer.at_us)
+		timer_start_us(&server->timer, delay_ms * 1000);
 }
 
 static void server_flush(struct loop_hook *hook)

@@ -11,6 +11,7 @@ enum MHD_Result http_answer_queue(struct http_exchange *exchange)
 	enum MHD_Result taken = MHD_queue_response(exchange->connection, (unsigned)exchange->status,
 						   exchange->response);
 
+	exchange->server->parked -= exchange->state == EXCHANGE_PARKED;
 	exchange->state = EXCHANGE_ANSWERED;
 	MHD_destroy_response(exchange->response); /* MHD holds its own reference */
 	exchange->response = NULL;
@@ -46,6 +47,7 @@ void http_answer_give(struct http_exchange *exchange, int status, struct MHD_Res
 	if (exchange->state == EXCHANGE_SUSPENDED) {
 		MHD_resume_connection(exchange->connection);
 		exchange->state = EXCHANGE_PARKED;
+		server->parked++;
 	}
 	server->answers = true;
 	http_server_wake(server);

@@ -65,8 +65,10 @@ struct http_server {
 	struct loop_hook hook;
 	struct http_exchange active; /* a ring */
 	struct http_exchange *free;
-	int active_count, free_count;
-	bool answers, destroying, quiesced;
+	int active_count, free_count, parked;
+	bool answers;  /* some were given since MHD ran */
+	bool progress; /* MHD's last run did more than look at what is parked */
+	bool destroying, quiesced;
 	int handles; /* libuv's, still open */
 };
 

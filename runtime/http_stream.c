@@ -36,6 +36,7 @@ static ssize_t stream_read(void *self, uint64_t position, char *bytes, size_t ma
 	if (stream->hung_up)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
 	if (size) {
+		exchange->server->progress = true;
 		memcpy(bytes, stream->bytes + stream->start, size);
 		stream->start += size;
 		stream->size -= size;
