@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -104,12 +105,33 @@ static void exchange_keep_body(struct http_exchange *exchange, const char *bytes
 	exchange->body[needed] = 0;
 }
 
-static bool exchange_says_too_long(const struct http_exchange *exchange)
+static enum MHD_Result count_value(void *count, enum MHD_ValueKind kind, const char *name,
+				   const char *value)
 {
-	const char *length = MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND,
-							 MHD_HTTP_HEADER_CONTENT_LENGTH);
+	(void)kind;
+	(void)value;
+	*(int *)count += !strcasecmp(name, MHD_HTTP_HEADER_CONTENT_LENGTH);
+	return MHD_YES;
+}
 
-	return length && strtoull(length, NULL, 10) > exchange->server->options.body_max;
+/* What can be refused before a body comes: 0, or the HTTP status. A request whose end two readers could
+ * see in two places must not pass a proxy (request smuggling); MHD would take it. */
+static int exchange_refusal(const struct http_exchange *exchange)
+{
+	struct MHD_Connection *connection = exchange->connection;
+	const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+							 MHD_HTTP_HEADER_CONTENT_LENGTH);
+	int lengths = 0;
+
+	if (!length)
+		return 0;
+	MHD_get_connection_values(connection, MHD_HEADER_KIND, count_value, &lengths);
+	if (lengths > 1 || MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+						       MHD_HTTP_HEADER_TRANSFER_ENCODING))
+		return MHD_HTTP_BAD_REQUEST;
+	return strtoull(length, NULL, 10) > exchange->server->options.body_max
+		       ? MHD_HTTP_CONTENT_TOO_LARGE
+		       : 0;
 }
 
 /* The request is complete: asks for an answer, or looks whether there is one by now. */
@@ -147,17 +169,22 @@ static enum MHD_Result server_request(void *self, struct MHD_Connection *connect
 {
 	struct http_server *server = self;
 	struct http_exchange *exchange = *ret_exchange;
+	int refusal;
 
 	(void)version;
 	if (!exchange) {
 		exchange = *ret_exchange = exchange_take(server, connection);
 		exchange->method = method;
 		exchange->path = url;
-		if (!exchange_says_too_long(exchange))
+		refusal = exchange_refusal(exchange);
+		if (!refusal)
 			return MHD_YES;
-		/* Refused before any of it has come; MHD closes the connection afterwards. */
 		exchange->state = EXCHANGE_ASKED;
-		http_respond_error(exchange, MHD_HTTP_CONTENT_TOO_LARGE, "the body is too large");
+		http_add_header(exchange, MHD_HTTP_HEADER_CONNECTION, "close");
+		http_respond_error(exchange, refusal,
+				   refusal == MHD_HTTP_BAD_REQUEST
+					   ? "the body's length is given twice"
+					   : "the body is too large");
 		return http_answer_queue(exchange);
 	}
 	if (*body_size) {
@@ -327,8 +354,8 @@ static struct MHD_Daemon *server_daemon(struct http_server *server)
 		(unsigned)options->connections_max, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
 		(unsigned)((options->idle_ms + 999) / 1000), MHD_OPTION_NOTIFY_COMPLETED,
-		server_completed, server, MHD_OPTION_UNESCAPE_CALLBACK, server_unescape, NULL,
-		MHD_OPTION_END);
+		server_completed, server, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+		MHD_OPTION_UNESCAPE_CALLBACK, server_unescape, NULL, MHD_OPTION_END);
 }
 
 static void server_watch(struct http_server *server)
