@@ -3,33 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How many bytes the UTF-8 character at `text` has; 0 when it is not one (overlong and surrogate
- * forms included). */
-static size_t utf8_length(const uint8_t *text, size_t size)
-{
-	static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-	uint32_t point;
-	size_t length;
-
-	if (text[0] < 0x80)
-		return 1;
-	length = text[0] >= 0xf8   ? 0
-		 : text[0] >= 0xf0 ? 4
-		 : text[0] >= 0xe0 ? 3
-		 : text[0] >= 0xc0 ? 2
-				   : 0;
-	if (!length || length > size)
-		return 0;
-	point = text[0] & (0xffu >> (length + 1));
-	for (size_t i = 1; i < length; i++) {
-		if ((text[i] & 0xc0) != 0x80)
-			return 0;
-		point = point << 6 | (text[i] & 0x3f);
-	}
-	if (point < least[length] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff))
-		return 0;
-	return length;
-}
+#include "runtime/utf8.h"
 
 /* The escape of one byte into `piece` (of at least 8 bytes); its length, or 0 when it needs none.
  */
@@ -59,7 +33,7 @@ size_t json_text_escape(char *out, size_t room, const char *text, size_t size)
 	size_t used = 0;
 
 	while (at < end) {
-		size_t length = utf8_length(at, (size_t)(end - at));
+		size_t length = utf8_sequence(at, (size_t)(end - at));
 		char piece[8];
 		const char *from = (const char *)at;
 		size_t bytes = length;

@@ -8,8 +8,8 @@ static bool continues(unsigned char byte)
 	return (byte & 0xc0) == 0x80;
 }
 
-/* The length of the sequence at `at`, 0 when it is not one. Table 3-7 of the Unicode standard. */
-static size_t sequence(const unsigned char *at, size_t left)
+/* Table 3-7 of the Unicode standard. */
+size_t utf8_sequence(const unsigned char *at, size_t left)
 {
 	unsigned char lead = at[0];
 
@@ -50,7 +50,7 @@ bool utf8_valid(const char *text, size_t size)
 		}
 		if (!size)
 			break;
-		length = sequence(at, size);
+		length = utf8_sequence(at, size);
 		if (!length)
 			return false;
 		at += length;
