@@ -24,13 +24,14 @@ RATIOS = [
 ]
 IDLE_MAX_MB, BUSY_MAX_MB = 30, 120
 SERVICES = ["inventory", "order", "lock", "scheduler", "gateway"]
-OURS = ["reserve", "reserve_many", "purchase", "purchase_kafka", "sold_out"]
+OURS = ["reserve", "reserve_many", "orders", "purchase", "purchase_kafka", "sold_out"]
 # The one process that stands for a system when CPU is compared.
 SERVER = {"reserve": "inventory", "go_reserve": "inventory", "echo": "echo", "echo_h2load": "echo"}
 
 TITLES = {
     "echo": "raw C-core echo", "echo_h2load": "raw C-core echo, by h2load", "reserve": "Reserve",
-    "reserve_many": "ReserveMany(64), reservations", "go_reserve": "Go: Reserve",
+    "reserve_many": "ReserveMany(64), reservations",
+    "orders": "ReserveMany(64) to orders stored", "go_reserve": "Go: Reserve",
     "purchase": "HTTP purchase, Redis Streams", "go_purchase": "Go: HTTP purchase, Redis Streams",
     "purchase_kafka": "HTTP purchase, Kafka", "go_purchase_kafka": "Go: HTTP purchase, Kafka",
     "sold_out": "HTTP sold out", "go_sold_out": "Go: HTTP sold out", "nginx": "nginx return 200, one worker",
@@ -127,7 +128,7 @@ def print_figures(found):
             shares.append(f"(load {figure['load_cpu_us']:.1f})")
         print(f"{figure['title']:44}{figure['rate']:>11,}{times[0]:>8}{times[1]:>8}   {', '.join(shares)}")
         if "answers" in figure:
-            print(f"{'  answered over HTTP, before the orders':44}{round(figure['answers']):>11,}"
+            print(f"{'  answered, before the orders were stored':44}{round(figure['answers']):>11,}"
                   f"{'':16}   last order {figure['drain_s']:.2f} s after the last answer")
 
 

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"log"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -20,9 +21,9 @@ import (
 
 const (
 	schema = `CREATE TABLE IF NOT EXISTS orders (
-	order_id TEXT PRIMARY KEY, sale_id TEXT NOT NULL, user_id TEXT NOT NULL, quantity INTEGER NOT NULL,
+	order_id INTEGER PRIMARY KEY, sale_id TEXT NOT NULL, user_id TEXT NOT NULL, quantity INTEGER NOT NULL,
 	status INTEGER NOT NULL, request_id TEXT NOT NULL, amount_minor INTEGER NOT NULL, currency TEXT NOT NULL,
-	reserved_at INTEGER NOT NULL, pay_by INTEGER NOT NULL, UNIQUE (sale_id, request_id)) WITHOUT ROWID`
+	reserved_at INTEGER NOT NULL, pay_by INTEGER NOT NULL, UNIQUE (sale_id, request_id))`
 	insert  = "INSERT OR IGNORE INTO orders VALUES "
 	row     = "(?,?,?,?,1,?,?,?,?,?)"
 	columns = 9
@@ -59,7 +60,12 @@ func (s *store) insert(values [][]byte) error {
 			log.Printf("not a reservation: %v", err)
 			continue
 		}
-		args = append(args, e.OrderId, e.SaleId, e.UserId, e.Quantity, e.RequestId, e.AmountMinor, e.Currency,
+		id, err := strconv.ParseInt(e.OrderId, 10, 64)
+		if err != nil {
+			log.Printf("not an order id: %v", err)
+			continue
+		}
+		args = append(args, id, e.SaleId, e.UserId, e.Quantity, e.RequestId, e.AmountMinor, e.Currency,
 			e.ReservedAt.AsTime().UnixMilli(), e.PayBy.AsTime().UnixMilli())
 	}
 	tx, err := s.db.Begin()
