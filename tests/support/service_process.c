@@ -132,11 +132,33 @@ void service_process_resume(struct service_process *process)
 	kill(process->pid, SIGCONT);
 }
 
+int service_process_admin_port(const struct service_process *process)
+{
+	const char *port = strstr(log_read(process), "\"admin_port\":");
+
+	return port ? atoi(port + strlen("\"admin_port\":")) : 0;
+}
+
+const char *service_process_log(const struct service_process *process)
+{
+	return log_read(process);
+}
+
+void service_process_signal(struct service_process *process, int number)
+{
+	kill(process->pid, number);
+}
+
 int service_process_terminate(struct service_process *process)
+{
+	kill(process->pid, SIGTERM);
+	return service_process_wait(process);
+}
+
+int service_process_wait(struct service_process *process)
 {
 	int status = 0;
 
-	kill(process->pid, SIGTERM);
 	for (int ms = 0; waitpid(process->pid, &status, WNOHANG) != process->pid; ms += 5) {
 		if (ms > STOP_MAX_MS)
 			return -1;

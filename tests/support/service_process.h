@@ -21,3 +21,9 @@ void service_process_pause(struct service_process *process);		   /* SIGSTOP */
 void service_process_resume(struct service_process *process);
 /* SIGTERM; the exit code, or -1 when it was killed by a signal or took more than 20 s. */
 int service_process_terminate(struct service_process *process);
+int service_process_admin_port(const struct service_process *process);
+/* What it has logged so far; valid until the next call. */
+const char *service_process_log(const struct service_process *process);
+void service_process_signal(struct service_process *process, int number);
+/* Waits for its end; as service_process_terminate() answers. */
+int service_process_wait(struct service_process *process);
