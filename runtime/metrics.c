@@ -142,13 +142,22 @@ struct gauge *metrics_gauge(struct metrics *metrics, const char *name, const cha
 	return &series_get(metrics, GAUGE, name, help, labels)->gauge;
 }
 
+static void series_read(struct series *series, double (*read)(void *self), void *self)
+{
+	series->read = read;
+	series->self = self;
+}
+
 void metrics_gauge_read(struct metrics *metrics, const char *name, const char *help,
 			const char *labels, double (*read)(void *self), void *self)
 {
-	struct series *series = series_get(metrics, GAUGE, name, help, labels);
+	series_read(series_get(metrics, GAUGE, name, help, labels), read, self);
+}
 
-	series->read = read;
-	series->self = self;
+void metrics_counter_read(struct metrics *metrics, const char *name, const char *help,
+			  const char *labels, double (*read)(void *self), void *self)
+{
+	series_read(series_get(metrics, COUNTER, name, help, labels), read, self);
 }
 
 struct histogram *metrics_histogram(struct metrics *metrics, const char *name, const char *help,
@@ -245,22 +254,17 @@ static void print_histogram(FILE *out, const struct family *family, const struct
 
 static void print_series(FILE *out, const struct family *family, const struct series *series)
 {
-	switch (family->kind) {
-	case COUNTER:
-		print_name(out, family, "", series, NULL);
-		fprintf(out, "%llu\n", (unsigned long long)series->counter.value);
-		break;
-	case GAUGE:
-		print_name(out, family, "", series, NULL);
-		if (series->read)
-			fprintf(out, "%.15g\n", series->read(series->self));
-		else
-			fprintf(out, "%lld\n", (long long)series->gauge.value);
-		break;
-	case HISTOGRAM:
+	if (family->kind == HISTOGRAM) {
 		print_histogram(out, family, series);
-		break;
+		return;
 	}
+	print_name(out, family, "", series, NULL);
+	if (series->read)
+		fprintf(out, "%.15g\n", series->read(series->self));
+	else if (family->kind == COUNTER)
+		fprintf(out, "%llu\n", (unsigned long long)series->counter.value);
+	else
+		fprintf(out, "%lld\n", (long long)series->gauge.value);
 }
 
 /* Help texts may hold anything; the format wants backslashes and line ends escaped. */

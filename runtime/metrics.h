@@ -27,6 +27,10 @@ struct gauge *metrics_gauge(struct metrics *metrics, const char *name, const cha
 void metrics_gauge_read(struct metrics *metrics, const char *name, const char *help,
 			const char *labels, double (*read)(void *self), void *self);
 
+/* The same for a figure that only grows. */
+void metrics_counter_read(struct metrics *metrics, const char *name, const char *help,
+			  const char *labels, double (*read)(void *self), void *self);
+
 /* Log-linear buckets from 1 µs to 100 s, four to a doubling; shown as a Prometheus histogram in seconds. Recording is a
  * few instructions. */
 struct histogram;

@@ -20,6 +20,7 @@
 #include "runtime/address.h"
 #include "runtime/admin.h"
 #include "runtime/descriptors.h"
+#include "runtime/process_figures.h"
 #include "runtime/process_settings.h"
 #include "runtime/reflection.h"
 
@@ -267,6 +268,7 @@ static void make_parts(struct running *running)
 
 	process->loop = loop_create();
 	process->metrics = metrics_create();
+	process_figures_add(process->metrics, process->loop);
 	process->health = health_create(process->loop);
 	process->server = server_create(
 		process->loop,

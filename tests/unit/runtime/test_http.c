@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <check.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,8 @@ static char answer[1 << 20];
 
 static struct http_exchange *kept; /* to be answered later, or never */
 static struct timer later;
-static int pieces, gone_count;
+static int pieces;
+static atomic_int gone_count; /* the client looks at it too */
 
 /* --- the server ---------------------------------------------------------------------------------- */
 
