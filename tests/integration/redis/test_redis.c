@@ -139,28 +139,31 @@ START_TEST(a_script_is_loaded_again_after_a_flush)
 }
 END_TEST
 
+static int waits_counted(void)
+{
+	const char *stats = redis_server_ask(server, "INFO commandstats")->str;
+	const char *wait = strstr(stats, "cmdstat_wait:calls=");
+
+	return wait ? atoi(wait + strlen("cmdstat_wait:calls=")) : 0;
+}
+
 /* WAIT's answer must cover the script in front of it, even when that had to be sent again. */
-START_TEST(wait_covers_a_script_that_was_loaded_again)
+START_TEST(wait_is_asked_again_behind_a_script_that_was_loaded_again)
 {
 	struct asked script = {0}, waits = {0};
-	struct redis_server *replica;
 
 	start((struct redis_options){0});
-	replica = redis_server_start(&(struct redis_server_options){.replica_of = server});
-	while (redis_server_ask(server, "WAIT 1 100")->integer != 1)
-		;
 	client_send_script(&client, &script, &add, 1, "sum 5");
-	client_run_until(&client, &script.done, 1);
+	client_send(&client, &waits, "WAIT 0 100");
+	client_run_until(&client, &waits.done, 1);
+	ck_assert_int_eq(waits_counted(), 1);
 
-	redis_server_pause(replica);
 	redis_server_ask(server, "SCRIPT FLUSH");
 	client_send_script(&client, &script, &add, 1, "sum 10");
-	client_send(&client, &waits, "WAIT 1 200");
+	client_send(&client, &waits, "WAIT 0 100");
 	client_run_until(&client, &waits.done, 1);
 	ck_assert_str_eq(script.text, "15");
-	ck_assert_str_eq(waits.text, "0");
-	redis_server_resume(replica);
-	redis_server_free(replica);
+	ck_assert_int_eq(waits_counted(), 3);
 	stop();
 }
 END_TEST
@@ -216,13 +219,17 @@ END_TEST
 
 START_TEST(a_server_that_stays_silent_is_given_up)
 {
-	struct asked asked = {0};
+	struct asked asked = {0}, patient = {0};
 
 	start((struct redis_options){.timeout_ms = 100});
 	redis_server_pause(server);
+	patient.op.deadline_us = clock_monotonic_us() + 60000000;
+	client_send(&client, &patient, "PING");
 	while (!client.disconnected)
 		ck_assert_int_ne(client_ask(&client, &asked, "PING"), STATUS_OK);
 	ck_assert(!redis_connected(client.redis));
+	ck_assert_int_eq(patient.status, STATUS_UNAVAILABLE);
+	ck_assert_int_eq(redis_in_flight(client.redis), 0);
 	redis_server_resume(server);
 	client_run_until(&client, &client.connected, 2);
 	ck_assert_int_eq(client_ask(&client, &asked, "PING"), STATUS_OK);
@@ -444,7 +451,7 @@ int main(void)
 	tcase_add_test(test, a_unix_socket_serves_too);
 	tcase_add_test(test, the_database_of_the_url_is_selected);
 	tcase_add_test(test, a_script_is_loaded_again_after_a_flush);
-	tcase_add_test(test, wait_covers_a_script_that_was_loaded_again);
+	tcase_add_test(test, wait_is_asked_again_behind_a_script_that_was_loaded_again);
 	tcase_add_test(test, one_late_op_leaves_its_neighbours_alone);
 	tcase_add_test(test, the_default_deadline_holds_when_the_server_is_paused);
 	tcase_add_test(test, a_server_that_stays_silent_is_given_up);
