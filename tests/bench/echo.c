@@ -1,11 +1,11 @@
 /* The ceiling: a unary echo on gRPC's C core with nothing around it.
  *
- *     request ──► echo_arrived ──► one batch: the request back, OK ──► echo_finished ──► slot free
- * again
+ *     request ──► echo_arrived ──► answer and status in one batch ──► echo_finished ──┐
+ *        ▲                                                                 echo_wait ◄┘
  *
  * One thread, one completion queue, one registered method, every slot made at start: what no
- * service on this library can exceed. `echo ADDRESS` serves until SIGTERM; it exits 1 when the
- * address is taken.
+ * service on this library can exceed. `bench_echo ADDRESS` serves until SIGTERM; it exits 1 when
+ * the address is taken.
  */
 #include <assert.h>
 #include <grpc/byte_buffer.h>
@@ -20,12 +20,12 @@
 enum { SLOTS = 1024 }; /* calls waited for or under way */
 
 struct slot {
-	bool answering;
 	grpc_call *call;
 	grpc_byte_buffer *message;
 	grpc_metadata_array metadata;
 	gpr_timespec deadline;
 	int cancelled;
+	bool answering;
 };
 
 static grpc_server *server;
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 	grpc_event event;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: echo ADDRESS\n");
+		fprintf(stderr, "usage: bench_echo ADDRESS\n");
 		return 2;
 	}
 	signal(SIGTERM, stop);
@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 	grpc_server_register_completion_queue(server, queue, NULL);
 	if (!grpc_server_add_http2_port(server, argv[1],
 					grpc_insecure_server_credentials_create())) {
-		fprintf(stderr, "echo: cannot listen on %s\n", argv[1]);
+		fprintf(stderr, "bench_echo: cannot listen on %s\n", argv[1]);
 		return 1;
 	}
 	grpc_server_start(server);

@@ -159,7 +159,7 @@ def echo_h2load(build, seconds):
     with Echo(build) as system:
         body = os.path.join(system.folder, "body")
         with open(body, "wb") as file:
-            file.write(b"\0\0\0\0\x39" + bytes(0x39))
+            file.write(b"\0\0\0\0\x41" + bytes(0x41))  # as large as bench_load's
         command = ["h2load", "-c", str(CONNECTIONS), "-m", str(STREAMS), "-t", "1", "-d", body,
                    "-H", "te: trailers", "-H", "content-type: application/grpc"]
         target = f"http://127.0.0.1:{system.grpc}/stampede.bench.v1.EchoService/Echo"

@@ -1,8 +1,9 @@
 /* The messages of the load, written by hand: protobuf's wire format is small, and encoding each
  * request anew would cost the generator more than sending it.
  *
- *     user_id "user-0000000000000000", request_id "00000000-0000-4000-8000-" + 16 digits: 64 bytes
- * a reservation
+ *     sale_id "bench", user_id "user-…", quantity 1, request_id "req-2026-11-11-…"
+ *
+ * with 16 digits for each "…": 65 bytes, 70 with gRPC's framing.
  */
 #include "body.h"
 
@@ -51,7 +52,7 @@ static void put_reservation(struct body *body, const char *sale_id)
 		put_text(body, 1, sale_id);
 	numbers[0] = put_id(body, 2, "user-0000000000000000");
 	put_number(body, 3, 1);
-	numbers[1] = put_id(body, 4, "req-0000000000000000");
+	numbers[1] = put_id(body, 4, "req-2026-11-11-0000000000000000");
 }
 
 static void put_sale(struct body *body, const char *sale_id, int64_t units)

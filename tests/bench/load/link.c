@@ -1,10 +1,11 @@
 /* HTTP/2 from the client's side, as far as unary gRPC calls need it.
  *
- *     link_fill ──► HEADERS + DATA ──► server ──► HEADERS, DATA, HEADERS with END_STREAM ──►
- * link_finish
+ *     link_fill ──► HEADERS, DATA ──► server ──► HEADERS, DATA, trailers ──► link_finish
+ *         ▲                                                                      │
+ *         └──────────────────────── a place is free ◄────────────────────────────┘
  *
- * Request headers go as literals once, then as indexes into the server's HPACK table: seven bytes a
- * call, as any good client does it. Response headers are not decoded: a call has failed when no
+ * Request headers go as literals once, then as indexes into the server's HPACK table: seven bytes
+ * a call, as any good client does it. Response headers are not decoded: a call has failed when no
  * message came, and its outcome stands in the message. Everything of one round goes out in one
  * write. A connection that breaks, or that the server ends with GOAWAY, is not opened again: the
  * run has failed.
@@ -49,7 +50,8 @@ static void write_u32(uint8_t *at, uint32_t value)
 static void put(struct link *link, const void *bytes, size_t size)
 {
 	assert(link->out_size + size <= sizeof(link->out));
-	memcpy(link->out + link->out_size, bytes, size);
+	if (size)
+		memcpy(link->out + link->out_size, bytes, size);
 	link->out_size += size;
 }
 
@@ -72,20 +74,24 @@ static void put_window(struct link *link, uint32_t bytes)
 	put_frame(link, FRAME_WINDOW_UPDATE, 0, 0, payload, sizeof(payload));
 }
 
-/* A literal header that the server shall remember; `index` of its name in HPACK's static table, 0:
- * `name`. */
-static size_t put_literal(uint8_t *at, uint8_t index, const char *name, const char *value)
+static uint8_t *put_string(uint8_t *at, const char *text)
 {
-	uint8_t *start = at;
+	size_t size = strlen(text);
 
+	*at++ = (uint8_t)size;
+	for (size_t i = 0; i < size; i++)
+		*at++ = (uint8_t)text[i];
+	return at;
+}
+
+/* A literal header that the server shall remember; `index` of its name in HPACK's static table,
+ * 0: `name`. */
+static uint8_t *put_literal(uint8_t *at, uint8_t index, const char *name, const char *value)
+{
 	*at++ = (uint8_t)(0x40 | index);
-	if (!index) {
-		*at++ = (uint8_t)strlen(name);
-		at = (uint8_t *)memcpy(at, name, strlen(name)) + strlen(name);
-	}
-	*at++ = (uint8_t)strlen(value);
-	memcpy(at, value, strlen(value));
-	return (size_t)(at - start) + strlen(value);
+	if (!index)
+		at = put_string(at, name);
+	return put_string(at, value);
 }
 
 static void put_headers(struct link *link, uint32_t stream)
@@ -93,19 +99,18 @@ static void put_headers(struct link *link, uint32_t stream)
 	/* POST, http, then path … te as remembered: the last one has index 62. */
 	static const uint8_t indexed[] = {0x83,	     0x86,	0x80 | 66, 0x80 | 65,
 					  0x80 | 64, 0x80 | 63, 0x80 | 62};
-	uint8_t block[512] = {0x83, 0x86};
-	size_t size = 2;
+	uint8_t block[512] = {0x83, 0x86}, *end = block + 2;
 
 	if (link->indexed) {
 		put_frame(link, FRAME_HEADERS, FLAG_END_HEADERS, stream, indexed, sizeof(indexed));
 		return;
 	}
-	size += put_literal(block + size, 4, NULL, link->body->path);
-	size += put_literal(block + size, 1, NULL, "stampede");
-	size += put_literal(block + size, 31, NULL, "application/grpc");
-	size += put_literal(block + size, 58, NULL, "stampede-bench");
-	size += put_literal(block + size, 0, "te", "trailers");
-	put_frame(link, FRAME_HEADERS, FLAG_END_HEADERS, stream, block, size);
+	end = put_literal(end, 4, NULL, link->body->path);
+	end = put_literal(end, 1, NULL, "stampede");
+	end = put_literal(end, 31, NULL, "application/grpc");
+	end = put_literal(end, 58, NULL, "stampede-bench");
+	end = put_literal(end, 0, "te", "trailers");
+	put_frame(link, FRAME_HEADERS, FLAG_END_HEADERS, stream, block, (size_t)(end - block));
 	link->indexed = true;
 }
 
