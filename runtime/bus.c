@@ -309,8 +309,7 @@ enum step call_publish(struct call *call, struct bus *bus, const char *topic, co
 	return call_await(call, &waiting->wait, NULL, then);
 }
 
-/* --- closing
- * --------------------------------------------------------------------------------------- */
+/* --- closing --------------------------------------------------------------------------------- */
 
 void bus_closed(struct bus *bus)
 {

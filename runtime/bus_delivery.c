@@ -184,8 +184,7 @@ static void bus_source_wake(struct timer *timer)
 		bus_source_hand(source);
 }
 
-/* --- ownership
- * ------------------------------------------------------------------------------------ */
+/* --- ownership ------------------------------------------------------------------------------- */
 
 void bus_source_take(struct bus_source *source)
 {
@@ -220,8 +219,7 @@ void bus_source_leave(struct bus_source *source)
 	source->consumer->bus->ops->leave(source);
 }
 
-/* --- what the handler says
- * ------------------------------------------------------------------------ */
+/* --- what the handler says ------------------------------------------------------------------- */
 
 static struct bus_source *bus_batch_source(struct bus_batch *batch)
 {
@@ -410,8 +408,7 @@ void bus_batch_again(struct bus_batch *batch, int64_t delay_ms)
 	bus_close_check(bus);
 }
 
-/* --- consumers
- * ------------------------------------------------------------------------------------ */
+/* --- consumers ------------------------------------------------------------------------------- */
 
 static double bus_read_backlog(void *self)
 {

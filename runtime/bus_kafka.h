@@ -63,6 +63,8 @@ struct kafka_consumer *kafka_consumer(struct bus_consumer *consumer);
 
 /* Serves all queues at the end of this round. */
 void kafka_serve_later(struct kafka_bus *kafka);
+/* Does what is done each second, now. */
+void kafka_tick_soon(struct kafka_bus *kafka);
 /* Has the loop woken when `queue` gets something. */
 void kafka_watch(struct kafka_bus *kafka, rd_kafka_queue_t *queue);
 enum status kafka_status(rd_kafka_resp_err_t error);

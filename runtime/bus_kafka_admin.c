@@ -45,8 +45,7 @@ struct admin_job {
 	struct kafka_consumer *consumers[];
 };
 
-/* --- topics, on the thread
- * ------------------------------------------------------------------------ */
+/* --- topics, on the thread ------------------------------------------------------------------- */
 
 static void admin_create_topic(struct admin_job *job)
 {
@@ -112,8 +111,7 @@ static void admin_open(struct admin_job *job)
 	rd_kafka_topic_destroy(topic);
 }
 
-/* --- figures, on the thread
- * ------------------------------------------------------------------------ */
+/* --- figures, on the thread ------------------------------------------------------------------ */
 
 static int64_t admin_end(rd_kafka_t *handle, const char *topic, int32_t partition, int64_t *ret_low)
 {
@@ -188,8 +186,7 @@ static void admin_run(void *self, struct job *jobs)
 	}
 }
 
-/* --- on the loop
- * ------------------------------------------------------------------------------------ */
+/* --- on the loop ----------------------------------------------------------------------------- */
 
 static void admin_opened(struct admin_job *job)
 {
@@ -198,6 +195,7 @@ static void admin_opened(struct admin_job *job)
 	if (job->partitions > 0) {
 		topic->partitions = job->partitions;
 		bus_topic_opened(topic, STATUS_OK);
+		kafka_tick_soon(job->admin->bus); /* a consumer may wait for it */
 		return;
 	}
 	log_event(LOG_WARN, "kafka_topic_unavailable", log_text("topic", topic->name),

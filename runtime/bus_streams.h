@@ -93,7 +93,6 @@ void streams_read(struct bus_source *source);
 void streams_commit(struct bus_source *source, struct bus_position position, int count);
 void streams_leave(struct bus_source *source);
 
-/* --- bus_streams.c
- * --------------------------------------------------------------------------------- */
+/* --- bus_streams.c --------------------------------------------------------------------------- */
 
 void streams_goodbye(struct streams_bus *streams);

@@ -67,8 +67,7 @@ static size_t position_format(struct bus_position position, char id[ID_MAX])
 	return (size_t)snprintf(id, ID_MAX, "%" PRIu64 "-%" PRIu64, position.major, position.minor);
 }
 
-/* --- the lease
- * -------------------------------------------------------------------------------------- */
+/* --- the lease ------------------------------------------------------------------------------- */
 
 static void streams_source_stop_reading(struct streams_source *streams)
 {
@@ -210,8 +209,7 @@ void streams_leave(struct bus_source *source)
 	streams_source_release(streams_source(source));
 }
 
-/* --- committing
- * ------------------------------------------------------------------------------------- */
+/* --- committing ------------------------------------------------------------------------------ */
 
 static void streams_committed(struct redis_op *op, enum status status, const redisReply *reply)
 {
@@ -254,8 +252,7 @@ void streams_commit(struct bus_source *source, struct bus_position position, int
 		streams_send_commit(streams);
 }
 
-/* --- reading
- * ---------------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------------- */
 
 static bool reply_is(const redisReply *name, char letter)
 {
@@ -406,8 +403,7 @@ void streams_read(struct bus_source *source)
 	streams_send_read(streams);
 }
 
-/* --- life
- * ------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 struct streams_source *streams_source_create(struct streams_consumer *consumer, int partition,
 					     int tier)

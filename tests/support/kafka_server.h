@@ -1,6 +1,6 @@
 /* A real single-node Kafka for a test, by the script beside this: in a temporary folder, on free ports.
  *
- * Its jars are fetched once into the user's cache. It never outlives the process that started it, and may be
+ * Its jars are fetched once into .deps. It never outlives the process that started it, and may be
  * stopped and started by that process's children. What cannot be done ends the test with a message.
  */
 #pragma once

@@ -44,8 +44,7 @@ static void open_bus(const char *url, const char *client, void (*state)(void *se
 		exit(2);
 }
 
-/* --- produce
- * -------------------------------------------------------------------------------------- */
+/* --- produce --------------------------------------------------------------------------------- */
 
 struct item {
 	struct bus_publish publish;
@@ -96,8 +95,7 @@ static void produce_when_up(void *self, bool up)
 		produce_more();
 }
 
-/* --- consume
- * -------------------------------------------------------------------------------------- */
+/* --- consume --------------------------------------------------------------------------------- */
 
 struct later {
 	struct timer timer;
@@ -161,7 +159,8 @@ int main(int argc, char **argv)
 {
 	uv_signal_t signal_handle;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
+	/* A consumer is killed in the middle; what it has said must be there. */
+	setvbuf(stdout, NULL, argc > 1 && strcmp(argv[1], "consume") == 0 ? _IOLBF : _IOFBF, 65536);
 	log_start("bus_tool", LOG_ERROR);
 	loop = loop_create();
 	uv_signal_init(loop_uv(loop), &signal_handle);
