@@ -11,6 +11,16 @@
 local sale = redis.call('HMGET', KEYS[1], 'status', 'available', 'limit', 'starts_ms', 'ends_ms',
 	'price', 'currency', 'pay_ms', 'durability', 'replicas')
 if not sale[1] then return false end
+-- Redis writes a Lua number with "%.17g", which takes longer than to store it.
+local digits = {}
+local function integer(number)
+	local text = digits[number]
+	if not text then
+		text = string.format('%d', number)
+		digits[number] = text
+	end
+	return text
+end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local available, limit = tonumber(sale[2]), tonumber(sale[3])
@@ -41,18 +51,20 @@ end
 
 local answers = {now, 0, '', sale[6], sale[7], sale[8], sale[9], sale[10]}
 local first = #answers
-local mine, at_order = {}, {}         -- request -> order taken in this batch, order -> where its entry is
+local mine = {}                      -- request -> where what it took in this batch stands in set_orders
 local holds = {}                     -- user -> units, likewise
-local set_requests, set_orders, entry = {}, {}, {}
+local set_requests, set_orders, taken = {}, {}, 0
+local head = 'R' .. now .. '\n'
 local left = available
 for i = 1, count do
 	local request, user = requests[i], users[i]
 	local quantity = ARGV[i * 4]
-	local order = known[i] or mine[request]
+	local order, at = known[i], mine[request]
 	local answer
-	if order then
-		answer = order .. '\n' .. (mine[request] and set_orders[at_order[order]]
-			or redis.call('HGET', KEYS[4], order))
+	if at then
+		answer = set_orders[at] .. '\n' .. set_orders[at + 1]
+	elseif order then
+		answer = order .. '\n' .. redis.call('HGET', KEYS[4], order)
 	elseif closed then
 		answer = closed
 	else
@@ -66,14 +78,11 @@ for i = 1, count do
 			order = ARGV[i * 4 + 1]
 			left = left - units
 			holds[user] = has + units
-			mine[request] = order
-			local value = 'R' .. now .. '\n' .. user .. '\n' .. quantity .. '\n' .. request
-			local at = #set_orders
-			set_requests[at + 1], set_requests[at + 2] = request, order
-			set_orders[at + 1], set_orders[at + 2] = order, value
-			at_order[order] = at + 2
-			entry[#entry + 1] = order
-			entry[#entry + 1] = value
+			mine[request] = taken + 1
+			set_requests[taken + 1], set_requests[taken + 2] = request, order
+			set_orders[taken + 1] = order
+			set_orders[taken + 2] = head .. user .. '\n' .. quantity .. '\n' .. request
+			taken = taken + 2
 			answer = 1
 		end
 	end
@@ -83,9 +92,10 @@ end
 answers[2] = left
 if left < available then
 	local set_users = {}
+	count = 0
 	for user, units in pairs(holds) do
-		set_users[#set_users + 1] = user
-		set_users[#set_users + 1] = units
+		count = count + 2
+		set_users[count - 1], set_users[count] = user, integer(units)
 	end
 	redis.call('HSET', KEYS[3], unpack(set_requests))
 	redis.call('HSET', KEYS[2], unpack(set_users))
@@ -93,6 +103,6 @@ if left < available then
 	redis.call('HINCRBY', KEYS[1], 'available', left - available)
 	redis.call('HINCRBY', KEYS[1], 'reserved', available - left)
 	answers[3] = redis.call('XADD', KEYS[5], '*', 'price', sale[6], 'currency', sale[7],
-		'pay_ms', sale[8], 'orders', table.concat(entry, '\n'))
+		'pay_ms', sale[8], 'orders', table.concat(set_orders, '\n'))
 end
 return answers
