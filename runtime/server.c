@@ -21,6 +21,8 @@
 
 #define SLOTS_PER_METHOD 64
 #define SLOTS_FALLBACK 256
+#define QUIET_MS 5
+#define QUIET_WAITS_MAX 50
 
 struct slot {
 	struct tag arrived;
@@ -47,7 +49,10 @@ struct server {
 	void *fallback_self;
 	bool draining;
 	struct tag shut_down;
-	struct timer grace;
+	uint64_t arrivals, arrivals_seen;
+	struct timer grace, quiet;
+	int quiet_waits;
+	int64_t grace_ms;
 	void (*drained)(void *context);
 	void *drained_context;
 };
@@ -194,6 +199,7 @@ static void slot_arrived(struct tag *tag, bool ok)
 
 	if (!ok) /* the server is shutting down */
 		return;
+	slot->server->arrivals++;
 	if (slot->bound)
 		slot_registered(slot);
 	else
@@ -373,6 +379,28 @@ static void server_grace_over(struct timer *timer)
 	grpc_server_cancel_all_calls(server->grpc);
 }
 
+static void server_shut_down_now(struct server *server)
+{
+	server->shut_down.done = server_shut_down;
+	timer_init(&server->grace, server->loop, server_grace_over);
+	timer_start_us(&server->grace, server->grace_ms * 1000);
+	grpc_server_shutdown_and_notify(server->grpc, loop_queue(server->loop), &server->shut_down);
+}
+
+/* gRPC's shutdown cancels calls that have arrived and were not yet taken over; so it waits, for a while, for a moment
+ * in which none arrives. */
+static void server_quiet(struct timer *timer)
+{
+	struct server *server = container_of(timer, struct server, quiet);
+	bool quiet = server->arrivals == server->arrivals_seen;
+
+	server->arrivals_seen = server->arrivals;
+	if (quiet || ++server->quiet_waits == QUIET_WAITS_MAX)
+		server_shut_down_now(server);
+	else
+		timer_start_us(&server->quiet, QUIET_MS * 1000);
+}
+
 void server_drain(struct server *server, int64_t grace_ms, void (*drained)(void *context),
 		  void *context)
 {
@@ -380,10 +408,10 @@ void server_drain(struct server *server, int64_t grace_ms, void (*drained)(void 
 	server->draining = true;
 	server->drained = drained;
 	server->drained_context = context;
-	server->shut_down.done = server_shut_down;
-	timer_init(&server->grace, server->loop, server_grace_over);
-	timer_start_us(&server->grace, grace_ms * 1000);
-	grpc_server_shutdown_and_notify(server->grpc, loop_queue(server->loop), &server->shut_down);
+	server->grace_ms = grace_ms;
+	server->arrivals_seen = UINT64_MAX;
+	timer_init(&server->quiet, server->loop, server_quiet);
+	timer_start_us(&server->quiet, QUIET_MS * 1000);
 }
 
 void server_destroy(struct server *server)
