@@ -31,8 +31,9 @@ struct redis_op_internal {
 	enum redis_kind kind;
 	enum status status; /* in `failed`: with what */
 	struct redis_script *script;
-	struct redis_buffer command; /* of a script or WAIT */
-	struct timer timer;	     /* in `timed` */
+	struct redis_buffer command;	 /* of a script or WAIT */
+	struct timer timer;		 /* in `timed` */
+	struct redis_op_internal *spare; /* the next one to use again */
 };
 
 #define REDIS_SCRIPTS_MAX 64
@@ -64,7 +65,7 @@ struct redis {
 	struct timer expiry;	   /* of the first of `waiting`, or earlier */
 	struct loop_hook tell;
 
-	struct redis_list spare; /* op internals to use again */
+	struct redis_op_internal *spare; /* used last, used first: it is in the cache */
 	int spare_count;
 	struct redis_buffer buffer;
 	const char *error_text;

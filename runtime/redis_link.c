@@ -132,6 +132,7 @@ static void link_resolved(uv_getaddrinfo_t *resolve, int status, struct addrinfo
 	}
 	for (struct addrinfo *each = found; each; each = each->ai_next)
 		count++;
+	assert(count);
 	for (unsigned skip = internal->attempt % count; skip; skip--)
 		chosen = chosen->ai_next;
 	status = chosen->ai_family == AF_INET6

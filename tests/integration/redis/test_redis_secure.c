@@ -39,10 +39,10 @@ static void run_logged_ms(int64_t ms)
 	int out = dup(STDOUT_FILENO);
 	size_t size;
 
-	fflush(stdout);
+	(void)fflush(stdout);
 	dup2(fileno(file), STDOUT_FILENO);
 	client_run_ms(&client, ms);
-	fflush(stdout);
+	(void)fflush(stdout);
 	dup2(out, STDOUT_FILENO);
 	close(out);
 	rewind(file);
