@@ -132,7 +132,7 @@ static void rule_pattern(const Google__Api__HttpRule *rule, struct route *route)
 		route->pattern = rule->custom->path;
 		break;
 	default:
-		assert(!"a google.api.http rule without a pattern");
+		assert(false); /* a rule without a pattern */
 	}
 }
 

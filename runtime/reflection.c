@@ -121,7 +121,7 @@ static void answer_error(struct answer *answer, enum status status, const char *
 		snprintf(answer->text, sizeof(answer->text), "%s '%s' not found", what, name);
 	answer->error =
 		(Grpc__Reflection__V1__ErrorResponse)GRPC__REFLECTION__V1__ERROR_RESPONSE__INIT;
-	answer->error.error_code = status;
+	answer->error.error_code = (int32_t)status;
 	answer->error.error_message = answer->text;
 	answer->response.message_response_case =
 		GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_ERROR_RESPONSE;
