@@ -22,8 +22,7 @@ static const struct setting settings[] = {
 			 "dead"),
 	SETTING_END};
 
-/* --- requests and answers
- * ----------------------------------------------------------------------------- */
+/* --- requests and answers -------------------------------------------------------------------- */
 
 bool lock_name_valid(const char *name)
 {
@@ -111,8 +110,7 @@ enum step lock_not_holder(struct call *call, const char *name, int64_t token,
 				(long long)holding->left_ms);
 }
 
-/* --- what the store reports
- * --------------------------------------------------------------------------- */
+/* --- what the store reports ------------------------------------------------------------------ */
 
 static void lock_redis_up(void *self, bool up)
 {
@@ -127,9 +125,9 @@ static void lock_unsure(void *self)
 		waiters_ask_again(lock->waiters);
 }
 
-static void lock_granted(void *self, uint64_t waiter)
+static void lock_granted(void *self, const char *name, uint64_t waiter)
 {
-	waiters_granted(((struct lock *)self)->waiters, waiter);
+	waiters_granted(((struct lock *)self)->waiters, name, waiter);
 }
 
 static void lock_replaced(void *self, uint64_t waiter)
@@ -147,8 +145,7 @@ static void lock_dropped(void *self, const char *name)
 	waiters_dropped(((struct lock *)self)->waiters, name);
 }
 
-/* --- life
- * --------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static bool lock_start(struct process *process)
 {

@@ -32,8 +32,7 @@ struct store {
 	struct redis_script scripts[SCRIPTS];
 };
 
-/* --- making it
- * ------------------------------------------------------------------------------------ */
+/* --- making it ------------------------------------------------------------------------------- */
 
 static void script_init(struct redis_script *script, const char *name, const unsigned char *source)
 {
@@ -88,7 +87,7 @@ static void store_message(struct redis_subscription *subscription, const char *c
 	else if (sscanf(text, "%15s %lld %lld%n", verb, &first, &second, &name) != 3 || !text[name])
 		return;
 	else if (!strcmp(verb, "granted"))
-		options->granted(options->self, (uint64_t)first);
+		options->granted(options->self, text + name + 1, (uint64_t)first);
 	else if (!strcmp(verb, "replaced"))
 		options->replaced(options->self, (uint64_t)first);
 	else if (!strcmp(verb, "watch"))
@@ -138,8 +137,7 @@ void store_destroy(struct store *store)
 	free(store);
 }
 
-/* --- running a script
- * ------------------------------------------------------------------------------ */
+/* --- running a script ------------------------------------------------------------------------ */
 
 static bool holding_read(const redisReply *reply, struct holding *ret)
 {
@@ -228,8 +226,7 @@ void store_check(struct store *store, struct store_op *op, const char *name)
 	store_run(store, op, SCRIPT_CHECK, name, NULL);
 }
 
-/* --- as steps
- * --------------------------------------------------------------------------------------- */
+/* --- as steps -------------------------------------------------------------------------------- */
 
 /* A script on behalf of a call. */
 struct store_step {

@@ -33,7 +33,7 @@ struct store_options {
 	/* Messages may have been missed: whoever waits asks again. */
 	void (*unsure)(void *self);
 	/* What a hand-over says to this instance: see lock.lua. */
-	void (*granted)(void *self, uint64_t waiter);
+	void (*granted)(void *self, const char *name, uint64_t waiter);
 	void (*replaced)(void *self, uint64_t waiter);
 	void (*watch)(void *self, const char *name, int64_t token, int64_t left_ms);
 	void (*dropped)(void *self, const char *name);
@@ -50,8 +50,7 @@ struct asker {
 	uint64_t waiter; /* this instance's number for the call; 0: none */
 };
 
-/* --- without a call
- * ---------------------------------------------------------------------------------- */
+/* --- without a call -------------------------------------------------------------------------- */
 
 /* Embedded; `done` runs once, never inside the function that was given it. `holding` is NULL unless
  * STATUS_OK. */
@@ -66,8 +65,7 @@ void store_claim(struct store *store, struct store_op *op, const struct asker *a
 void store_leave(struct store *store, struct store_op *op, const struct asker *asker);
 void store_check(struct store *store, struct store_op *op, const char *name);
 
-/* --- as steps
- * ---------------------------------------------------------------------------------------- */
+/* --- as steps -------------------------------------------------------------------------------- */
 
 enum step store_try_acquire(struct store *store, struct call *call, const struct asker *asker,
 			    struct holding *ret, call_then *then) MUST_USE;

@@ -92,8 +92,7 @@ struct waiters *waiters_create(struct loop *loop, struct store *store, struct me
 	return waiters;
 }
 
-/* --- the tables
- * -------------------------------------------------------------------------------------- */
+/* --- the tables ------------------------------------------------------------------------------ */
 
 static struct watch **watch_slot(struct waiters *waiters, const char *name)
 {
@@ -196,8 +195,7 @@ static void waiter_free(struct waiter *waiter)
 	free(waiter);
 }
 
-/* --- the end of the holder's lease
- * ------------------------------------------------------------------- */
+/* --- the end of the holder's lease ----------------------------------------------------------- */
 
 static void watch_until(struct watch *watch, int64_t token, int64_t left_ms)
 {
@@ -274,8 +272,7 @@ static void watch_check(struct timer *timer)
 	store_check(watch->waiters->store, &watch->op, watch->name);
 }
 
-/* --- one waiter
- * --------------------------------------------------------------------------------------- */
+/* --- one waiter ------------------------------------------------------------------------------ */
 
 static void waiter_finish(struct waiter *waiter, enum status status, const struct holding *holding)
 {
@@ -397,16 +394,37 @@ enum step waiters_acquire(struct waiters *waiters, struct call *call, const stru
 	return call_await(call, &waiter->wait, waiter_abandoned, then);
 }
 
-/* --- what the store reports
- * --------------------------------------------------------------------------- */
+/* --- what the store reports ------------------------------------------------------------------ */
 
-void waiters_granted(struct waiters *waiters, uint64_t id)
+static void stray_left(struct store_op *op, enum status status, const struct holding *holding)
+{
+	(void)status; /* if it was not told, the hand-over is not claimed in time */
+	(void)holding;
+	free(op);
+}
+
+/* A call that was answered UNAVAILABLE may be in the line all the same: Redis was slow, or its
+ * answer was lost. */
+static void waiters_decline(struct waiters *waiters, const char *name, uint64_t id)
+{
+	struct store_op *op = calloc(1, sizeof(*op));
+	struct asker asker = {.name = name, .owner = "", .request_id = "", .waiter = id};
+
+	assert(op);
+	op->done = stray_left;
+	store_leave(waiters->store, op, &asker);
+}
+
+void waiters_granted(struct waiters *waiters, const char *name, uint64_t id)
 {
 	struct waiter *waiter = waiter_find(waiters, id);
 
-	/* One that is leaving gives back what it was given; one that has left is not in the line.
-	 */
-	if (!waiter || waiter->state == WAITER_LEAVING || waiter->state == WAITER_CLAIMING)
+	if (!waiter) {
+		waiters_decline(waiters, name, id);
+		return;
+	}
+	/* One that is leaving gives back what it was given. */
+	if (waiter->state == WAITER_LEAVING || waiter->state == WAITER_CLAIMING)
 		return;
 	if (waiter->state == WAITER_ASKING)
 		waiter->granted = true;

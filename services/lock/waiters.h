@@ -30,7 +30,7 @@ enum step waiters_acquire(struct waiters *waiters, struct call *call, const stru
 			  struct holding *ret, call_then *then) MUST_USE;
 
 /* What the store reports. */
-void waiters_granted(struct waiters *waiters, uint64_t waiter);
+void waiters_granted(struct waiters *waiters, const char *name, uint64_t waiter);
 void waiters_replaced(struct waiters *waiters, uint64_t waiter);
 void waiters_watch(struct waiters *waiters, const char *name, int64_t token, int64_t left_ms);
 void waiters_dropped(struct waiters *waiters, const char *name);

@@ -70,8 +70,7 @@ void callbacks_destroy(struct callbacks *callbacks)
 	free(callbacks);
 }
 
-/* --- channels and methods
- * --------------------------------------------------------------------------- */
+/* --- channels and methods -------------------------------------------------------------------- */
 
 /* Frees the idle channel that was used longest ago. False when all are in use. */
 static bool callbacks_make_room(struct callbacks *callbacks)
@@ -154,8 +153,7 @@ static struct channel_method *callback_channel_method(struct callback_channel *c
 	return method->method;
 }
 
-/* --- one callback
- * ----------------------------------------------------------------------------------- */
+/* --- one callback ---------------------------------------------------------------------------- */
 
 static void callback_over(struct rpc *rpc)
 {

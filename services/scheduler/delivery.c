@@ -22,8 +22,7 @@
 
 static void queue_settle(struct queue *queue);
 
-/* --- settling
- * ---------------------------------------------------------------------------------------- */
+/* --- settling -------------------------------------------------------------------------------- */
 
 static struct settlement *settlement_make(struct queue *queue, enum target target,
 					  const struct delivery *delivery)
@@ -166,8 +165,7 @@ void delivery_free(struct queue *queue)
 	}
 }
 
-/* --- to the bus
- * --------------------------------------------------------------------------------------- */
+/* --- to the bus ------------------------------------------------------------------------------ */
 
 /* The bus's own trouble, not the record's. */
 static bool bus_trouble(enum status status)
@@ -214,8 +212,7 @@ static void delivery_fired(struct firing *firing, enum status status)
 	free(firing);
 }
 
-/* --- to a callback
- * ------------------------------------------------------------------------------------ */
+/* --- to a callback --------------------------------------------------------------------------- */
 
 static void delivery_called(struct callback *callback, enum status status)
 {
@@ -253,8 +250,7 @@ static void delivery_call(struct queue *queue, const struct delivery *delivery)
 		       options->lease_ms * 5 / 6);
 }
 
-/* --- both
- * --------------------------------------------------------------------------------------------- */
+/* --- both ------------------------------------------------------------------------------------ */
 
 void delivery_begin(struct queue *queue, enum target target, const struct delivery *deliveries,
 		    size_t count)

@@ -30,13 +30,31 @@ static struct queue *engine_find(struct engine *engine, const char *name)
 	return queue;
 }
 
+/* Whoever asks for queues that do not exist must not use up the room for those that do. */
+static bool engine_make_room(struct engine *engine)
+{
+	for (int i = 0; i < ENGINE_SLOTS; i++) {
+		for (struct queue **link = &engine->slots[i]; *link; link = &(*link)->next) {
+			struct queue *queue = *link;
+
+			if (!queue_idle(queue))
+				continue;
+			*link = queue->next;
+			queue_free(queue);
+			engine->count--;
+			return true;
+		}
+	}
+	return false;
+}
+
 struct queue *engine_queue(struct engine *engine, const char *name)
 {
 	struct queue *queue = engine_find(engine, name), **slot;
 
 	if (queue)
 		return queue;
-	if (engine->count >= engine->options.queues_max)
+	if (engine->count >= engine->options.queues_max && !engine_make_room(engine))
 		return NULL;
 	queue = queue_create(engine, name);
 	slot = &engine->slots[name_slot(name)];
@@ -114,8 +132,7 @@ void engine_destroy(struct engine *engine)
 	free(engine);
 }
 
-/* --- what the store reports
- * ------------------------------------------------------------------------ */
+/* --- what the store reports ------------------------------------------------------------------ */
 
 void engine_heard(struct engine *engine, struct store_queue *store, const struct heads *heads)
 {
@@ -161,8 +178,7 @@ void engine_bus_up(struct engine *engine)
 	engine_each(engine, queue_look);
 }
 
-/* --- the end
- * ---------------------------------------------------------------------------------------- */
+/* --- the end --------------------------------------------------------------------------------- */
 
 static void engine_end(struct engine *engine)
 {

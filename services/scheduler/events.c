@@ -77,8 +77,7 @@ static void events_published(struct bus_publish *publish, enum status status)
 	firing->done(firing, status);
 }
 
-/* --- grouping
- * ------------------------------------------------------------------------------------- */
+/* --- grouping -------------------------------------------------------------------------------- */
 
 static struct group **groups_slot(struct groups *groups, const char *topic, const char *key)
 {
@@ -134,8 +133,7 @@ static void groups_add(struct groups *groups, Stampede__Scheduler__V1__Job *job,
 	group->end = &settlement->next;
 }
 
-/* --- firing
- * --------------------------------------------------------------------------------------- */
+/* --- firing ---------------------------------------------------------------------------------- */
 
 static struct firing *firing_make(struct settlement *settlements,
 				  void (*done)(struct firing *firing, enum status status),

@@ -42,8 +42,7 @@ enum step scheduler_fail(struct call *call, enum status status, const char *what
 	return call_fail(call, status, "%s", what);
 }
 
-/* --- what the parts report
- * --------------------------------------------------------------------------- */
+/* --- what the parts report ------------------------------------------------------------------- */
 
 static void scheduler_redis_up(void *self, bool up)
 {
@@ -87,8 +86,7 @@ static void scheduler_listed(void *self, const char *queue)
 	(void)engine_queue(((struct scheduler *)self)->engine, queue);
 }
 
-/* --- life
- * --------------------------------------------------------------------------------------------- */
+/* --- life ------------------------------------------------------------------------------------ */
 
 static bool scheduler_make_parts(struct scheduler *scheduler, struct process *process)
 {

@@ -72,8 +72,10 @@ static enum step publish_queue(struct call *call, const char *name)
 		return call_fail_reason(call, STATUS_RESOURCE_EXHAUSTED, "TOO_MANY_QUEUES",
 					"queue '%s' would be one too many", name);
 	publish->queue = queue_store(queue);
-	if (!publish->queue->known)
+	if (!publish->queue->known) {
+		publish->queue->users++;
 		return store_remember(publish->queue, call, publish_remembered);
+	}
 	return store_publish(publish->queue, call, publish->records, publish->count,
 			     &publish->published, publish_published);
 }
@@ -82,6 +84,7 @@ static enum step publish_remembered(struct call *call, enum status status)
 {
 	struct publish *publish = call_frame(call);
 
+	publish->queue->users--;
 	if (status != STATUS_OK)
 		return scheduler_fail(call, status, "nothing was published");
 	publish->queue->known = true;

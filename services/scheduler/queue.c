@@ -23,15 +23,11 @@ static void queue_awake(struct timer *timer);
 struct queue *queue_create(struct engine *engine, const char *name)
 {
 	struct queue *queue = calloc(1, sizeof(*queue));
-	char labels[QUEUE_NAME_MAX + 16];
 
 	assert(queue);
 	queue->engine = engine;
 	queue->leasers_end = &queue->leasers;
 	store_queue_init(engine->options.store, &queue->store, name);
-	snprintf(labels, sizeof(labels), "queue=\"%s\"", queue->store.name);
-	queue->dead = metrics_gauge(engine->options.metrics, "stampede_scheduler_dead",
-				    "Jobs given up, kept until cancelled or rescheduled.", labels);
 	timer_init(&queue->timer, engine->loop, queue_awake);
 	delivery_init(queue);
 	queue_look(queue);
@@ -45,20 +41,46 @@ void queue_free(struct queue *queue)
 	free(queue);
 }
 
+bool queue_idle(const struct queue *queue)
+{
+	const struct heads *heads = &queue->heads;
+
+	for (int i = 0; i < TARGETS; i++) {
+		if (heads->due_ms[i] >= 0 || queue->in_flight[i])
+			return false;
+	}
+	return queue->known && !queue->store.known && !queue->store.users && !queue->leasers &&
+	       heads->lease_ms < 0 && !heads->dead;
+}
+
 struct store_queue *queue_store(struct queue *queue)
 {
 	return &queue->store;
 }
 
-/* --- what is known
- * ---------------------------------------------------------------------------------- */
+/* --- what is known --------------------------------------------------------------------------- */
+
+static void queue_show_dead(struct queue *queue)
+{
+	char labels[QUEUE_NAME_MAX + 16];
+
+	if (!queue->dead && !queue->heads.dead)
+		return;
+	if (!queue->dead) {
+		snprintf(labels, sizeof(labels), "queue=\"%s\"", queue->store.name);
+		queue->dead = metrics_gauge(
+			queue->engine->options.metrics, "stampede_scheduler_dead",
+			"Jobs given up, kept until cancelled or rescheduled.", labels);
+	}
+	queue->dead->value = queue->heads.dead;
+}
 
 void queue_heard(struct queue *queue, const struct heads *heads)
 {
 	queue->heads = *heads;
 	queue->heard_us = clock_monotonic_us();
 	queue->known = true;
-	queue->dead->value = heads->dead;
+	queue_show_dead(queue);
 	queue_turn(queue);
 }
 
@@ -94,8 +116,7 @@ void queue_look(struct queue *queue)
 	store_take(&queue->store, &queue->look, TARGETS, 0, LEASE_MIN_MS);
 }
 
-/* --- taking
- * ----------------------------------------------------------------------------------------- */
+/* --- taking ---------------------------------------------------------------------------------- */
 
 static void queue_hand_to_leaser(struct queue *queue, enum status status,
 				 const struct delivery *deliveries, size_t count,
@@ -174,8 +195,7 @@ static void queue_take(struct queue *queue, enum target target, size_t jobs_max)
 	store_take(&queue->store, &queue->takes[target], target, jobs_max, lease_ms);
 }
 
-/* --- the turn
- * --------------------------------------------------------------------------------------- */
+/* --- the turn -------------------------------------------------------------------------------- */
 
 static void queue_awake(struct timer *timer)
 {
@@ -221,8 +241,7 @@ void queue_turn(struct queue *queue)
 	timer_start_us(&queue->timer, (next_ms - now_ms) * 1000);
 }
 
-/* --- leasers
- * ---------------------------------------------------------------------------------------- */
+/* --- leasers --------------------------------------------------------------------------------- */
 
 void queue_lease(struct queue *queue, struct leaser *leaser)
 {

@@ -10,7 +10,7 @@ struct queue {
 	struct store_queue store;
 	struct engine *engine;
 	struct queue *next;
-	struct gauge *dead;
+	struct gauge *dead; /* made with the first */
 
 	struct heads heads; /* as Redis had it when last heard */
 	int64_t heard_us;
@@ -56,14 +56,15 @@ void engine_settled(struct engine *engine, int64_t count);
 
 struct queue *queue_create(struct engine *engine, const char *name);
 void queue_free(struct queue *queue);
+/* It has no jobs and nothing to do, and nobody has published to it here. */
+bool queue_idle(const struct queue *queue);
 void queue_heard(struct queue *queue, const struct heads *heads);
 void queue_unsure(struct queue *queue);
 void queue_look(struct queue *queue);
 /* Takes what is due and wanted, and sleeps until the next. */
 void queue_turn(struct queue *queue);
 
-/* --- delivery.c
- * ------------------------------------------------------------------------------------ */
+/* --- delivery.c ------------------------------------------------------------------------------ */
 
 void delivery_init(struct queue *queue);
 void delivery_free(struct queue *queue);

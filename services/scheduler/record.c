@@ -81,8 +81,7 @@ static bool address_valid(const char *address)
 	return text_printable(address, ADDRESS_MAX) && !strchr(address, ' ');
 }
 
-/* --- times ---------------------------------------------------------------------------------------
- */
+/* --- times ----------------------------------------------------------------------------------- */
 
 Google__Protobuf__Timestamp *timestamp_make(struct arena *arena, int64_t ms)
 {
@@ -115,8 +114,7 @@ bool duration_read(const Google__Protobuf__Duration *duration, int64_t *ret_ms)
 	return true;
 }
 
-/* --- publishing ----------------------------------------------------------------------------------
- */
+/* --- publishing ------------------------------------------------------------------------------ */
 
 static bool fault(struct arena *arena, struct fault *reterr, const char *prefix, const char *field,
 		  const char *text)

@@ -15,8 +15,7 @@
 #include "embed/scheduler.h"
 
 #define HEADS 6		    /* numbers at the start of each script's answer */
-#define BYTES_MAX (3 << 20) /* of records handed out at once: an answer stays below gRPC's 4 MiB   \
-			     */
+#define BYTES_MAX (3 << 20) /* of records handed out at once: below gRPC's 4 MiB */
 #define LOST_MAX 200	    /* leases put back at once */
 #define CHANNEL "scheduler:due"
 #define QUEUES_KEY "scheduler:queues"
@@ -32,8 +31,7 @@ struct store {
 	bool listing;
 };
 
-/* --- making it
- * ------------------------------------------------------------------------------------ */
+/* --- making it ------------------------------------------------------------------------------- */
 
 static void script_init(struct redis_script *script, const char *name, const unsigned char *source)
 {
@@ -144,8 +142,7 @@ void store_queue_init(struct store *store, struct store_queue *queue, const char
 		 queue->name);
 }
 
-/* --- arguments and answers
- * -------------------------------------------------------------------------- */
+/* --- arguments and answers ------------------------------------------------------------------- */
 
 struct args {
 	struct arena *arena;
@@ -184,6 +181,7 @@ static struct args args_begin(const struct store_queue *queue, struct arena *are
 static void args_send(const struct args *args, struct store_queue *queue, struct redis_op *op,
 		      enum script script)
 {
+	queue->users++;
 	redis_send_script(queue->store->redis, op, &queue->store->scripts[script], STORE_KEYS,
 			  (struct redis_args){args->count, args->values, args->sizes});
 }
@@ -201,6 +199,7 @@ static enum status store_heard(struct store_queue *queue, enum status status,
 	const struct store_options *options = &queue->store->options;
 	struct heads heads;
 
+	queue->users--;
 	if (status == STATUS_OK && (reply->type != REDIS_REPLY_ARRAY || reply->elements < HEADS))
 		status = STATUS_INTERNAL;
 	if (status != STATUS_OK) {
@@ -216,8 +215,7 @@ static enum status store_heard(struct store_queue *queue, enum status status,
 	return STATUS_OK;
 }
 
-/* --- as steps
- * --------------------------------------------------------------------------------------- */
+/* --- as steps -------------------------------------------------------------------------------- */
 
 typedef enum status store_decode(struct call *call, void *ret, const redisReply *reply);
 
@@ -385,8 +383,7 @@ enum step store_acknowledge(struct store_queue *queue, struct call *call, struct
 	return store_run(queue, call, SCRIPT_SETTLE, &args, acknowledged_read, receipts, then);
 }
 
-/* --- for the engine
- * --------------------------------------------------------------------------------- */
+/* --- for the engine -------------------------------------------------------------------------- */
 
 static void store_taken(struct redis_op *op, enum status status, const redisReply *reply)
 {
@@ -476,8 +473,7 @@ void store_settle(struct store_queue *queue, struct store_settle *settle)
 	arena_reset(&arena);
 }
 
-/* --- the set of queues
- * ------------------------------------------------------------------------------ */
+/* --- the set of queues ----------------------------------------------------------------------- */
 
 static void store_listed(struct redis_op *op, enum status status, const redisReply *reply)
 {

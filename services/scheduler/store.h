@@ -29,6 +29,7 @@ struct store_queue {
 	size_t keys_sizes[STORE_KEYS];
 	char notice[QUEUE_NAME_MAX + 80];
 	bool known; /* in the set of queues, as far as this process knows */
+	int users;  /* operations under way */
 };
 
 struct store_options {
@@ -52,8 +53,7 @@ void store_destroy(struct store *store);
 void store_queue_init(struct store *store, struct store_queue *queue, const char *name);
 void store_list(struct store *store);
 
-/* --- as steps
- * ------------------------------------------------------------------------------------- */
+/* --- as steps -------------------------------------------------------------------------------- */
 
 /* Puts a queue into the set of known queues, which must happen before its first job. */
 enum step store_remember(struct store_queue *queue, struct call *call, call_then *then) MUST_USE;
@@ -89,8 +89,7 @@ struct receipt {
 enum step store_acknowledge(struct store_queue *queue, struct call *call, struct receipt *receipts,
 			    size_t count, call_then *then) MUST_USE;
 
-/* --- for the engine: without a call
- * ----------------------------------------------------------------- */
+/* --- for the engine: without a call ---------------------------------------------------------- */
 
 /* A delivery; everything is valid only while `done` runs. */
 struct delivery {

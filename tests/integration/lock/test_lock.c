@@ -46,7 +46,7 @@ static void tear_down(void)
 	redis_server_free(redis);
 }
 
-/* --- asking ------------------------------------------------------------------------------------------ */
+/* --- asking ---------------------------------------------------------------------------------- */
 
 static struct asking *acquire_in(struct rpc_client *client, const char *name, const char *owner,
 				 const char *request_id, int64_t lease_ms, int64_t timeout_ms)
@@ -125,7 +125,7 @@ static void wait_for_waiters(const char *name, int64_t count)
 		ck_assert_int_lt(clock_monotonic_us() - started_us, 20000000);
 }
 
-/* --- one holder -------------------------------------------------------------------------------------- */
+/* --- one holder ------------------------------------------------------------------------------ */
 
 START_TEST(repeats_the_first_grant)
 {
@@ -216,7 +216,7 @@ START_TEST(refuses_what_is_wrong_and_names_the_field)
 }
 END_TEST
 
-/* --- waiting ----------------------------------------------------------------------------------------- */
+/* --- waiting --------------------------------------------------------------------------------- */
 
 START_TEST(serves_waiters_in_the_order_of_their_arrival)
 {
@@ -376,7 +376,7 @@ START_TEST(holds_very_many_waiting_calls)
 }
 END_TEST
 
-/* --- what breaks ------------------------------------------------------------------------------------- */
+/* --- what breaks ----------------------------------------------------------------------------- */
 
 START_TEST(passes_over_the_waiters_of_a_killed_instance)
 {

@@ -59,7 +59,7 @@ static void tear_down(void)
 	redis_server_free(bus_redis);
 }
 
-/* --- asking ------------------------------------------------------------------------------------------ */
+/* --- asking ---------------------------------------------------------------------------------- */
 
 /* A job with everything it may point at. */
 struct plan {
@@ -282,7 +282,7 @@ static int job_status(struct rpc_client *client, const char *id, int *ret_tries)
 #define LEASED STAMPEDE__SCHEDULER__V1__JOB_STATUS__JOB_STATUS_LEASED
 #define DEAD STAMPEDE__SCHEDULER__V1__JOB_STATUS__JOB_STATUS_DEAD
 
-/* --- the bus's other end ------------------------------------------------------------------------------ */
+/* --- the bus's other end --------------------------------------------------------------------- */
 
 #define FIRED_MAX 4096
 
@@ -360,7 +360,7 @@ static void wait_for_fired(int count, int64_t max_ms)
 	}
 }
 
-/* --- the callbacks' other end --------------------------------------------------------------------------- */
+/* --- the callbacks' other end ---------------------------------------------------------------- */
 
 static struct {
 	struct server *server;
@@ -429,7 +429,7 @@ static void wait_for_status(const char *id, int status, int64_t max_ms)
 	}
 }
 
-/* --- publishing ----------------------------------------------------------------------------------------- */
+/* --- publishing ------------------------------------------------------------------------------ */
 
 START_TEST(answers_a_repeat_alike_and_refuses_another_job)
 {
@@ -510,7 +510,7 @@ START_TEST(publishes_all_of_a_batch_or_none)
 }
 END_TEST
 
-/* --- topics ---------------------------------------------------------------------------------------------- */
+/* --- topics ---------------------------------------------------------------------------------- */
 
 START_TEST(fires_once_when_due_and_not_before)
 {
@@ -610,7 +610,7 @@ START_TEST(keeps_jobs_across_a_restart_of_redis)
 }
 END_TEST
 
-/* --- leasing --------------------------------------------------------------------------------------------- */
+/* --- leasing --------------------------------------------------------------------------------- */
 
 START_TEST(hands_out_the_oldest_due_first)
 {
@@ -723,7 +723,7 @@ START_TEST(buries_a_job_that_lost_all_its_leases)
 }
 END_TEST
 
-/* --- verdicts -------------------------------------------------------------------------------------------- */
+/* --- verdicts -------------------------------------------------------------------------------- */
 
 START_TEST(gives_a_definite_verdict)
 {
@@ -749,7 +749,7 @@ START_TEST(gives_a_definite_verdict)
 }
 END_TEST
 
-/* --- callbacks ------------------------------------------------------------------------------------------- */
+/* --- callbacks ------------------------------------------------------------------------------- */
 
 START_TEST(calls_again_later_and_later_until_it_is_ok)
 {
