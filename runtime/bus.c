@@ -99,8 +99,7 @@ int bus_partition(const void *key, size_t key_size, int partitions)
 	return (int)(hash % (uint32_t)partitions);
 }
 
-/* --- topics --------------------------------------------------------------------------------------
- */
+/* --- topics ------------------------------------------------------------------------------ */
 
 struct bus_topic *bus_topic(struct bus *bus, const char *name, bool single)
 {
@@ -205,8 +204,7 @@ void bus_topic_opened(struct bus_topic *topic, enum status status)
 	}
 }
 
-/* --- publishing ----------------------------------------------------------------------------------
- */
+/* --- publishing -------------------------------------------------------------------------- */
 
 /* What the hook does at the end of a round: refusals, and the last word of a close. */
 static void bus_refuse(struct loop_hook *hook)
@@ -309,7 +307,7 @@ enum step call_publish(struct call *call, struct bus *bus, const char *topic, co
 	return call_await(call, &waiting->wait, NULL, then);
 }
 
-/* --- closing --------------------------------------------------------------------------------- */
+/* --- closing ----------------------------------------------------------------------------- */
 
 void bus_closed(struct bus *bus)
 {

@@ -55,9 +55,9 @@ struct bus_record {
 	size_t key_size;
 	const uint8_t *value;
 	size_t value_size;
-	int attempt;	   /* 1 at first */
+	int attempt;	    /* 1 at first */
 	struct trace trace; /* all zero: none */
-	bool failed;	   /* set by bus_batch_fail() */
+	bool failed;	    /* set by bus_batch_fail() */
 	char reason[128];
 	void *internal;
 };
@@ -73,8 +73,8 @@ struct bus_batch {
 /* This record goes to the retry topic, or to the dead letter: `reason` is kept with it. */
 void bus_batch_fail(struct bus_batch *batch, int index, const char *reason);
 /* The same, with another value: for a record of which only a part failed. The value is copied. */
-void bus_batch_fail_value(struct bus_batch *batch, int index, const char *reason,
-			  const void *value, size_t value_size);
+void bus_batch_fail_value(struct bus_batch *batch, int index, const char *reason, const void *value,
+			  size_t value_size);
 /* All is handled: failed records are sent on, then the position is committed. May be called at once or later, on
  * the loop; the batch is gone after it. */
 void bus_batch_done(struct bus_batch *batch);
@@ -84,8 +84,8 @@ void bus_batch_again(struct bus_batch *batch, int64_t delay_ms);
 struct bus_consumer_options {
 	const char *topic;
 	const char *group;
-	int batch_max;		/* records; 0: 256 */
-	int retries_max;	/* 0: the default 3; -1: none, straight to the dead letter */
+	int batch_max;		    /* records; 0: 256 */
+	int retries_max;	    /* 0: the default 3; -1: none, straight to the dead letter */
 	int64_t retry_delays_ms[3]; /* 0: 5,000, 10,000, 30,000 */
 	void (*batch)(void *self, struct bus_batch *batch);
 	/* A record was given up (after it is in the dead letter topic). May be NULL. */

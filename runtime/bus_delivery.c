@@ -69,8 +69,7 @@ bool bus_source_quiet(const struct bus_source *source)
 	return source->state == BUS_SOURCE_IDLE || source->state == BUS_SOURCE_WAITS;
 }
 
-/* --- reading and handing out --------------------------------------------------------------------
- */
+/* --- reading and handing out ------------------------------------------------------------- */
 
 static bool bus_source_reads(const struct bus_source *source)
 {
@@ -184,7 +183,7 @@ static void bus_source_wake(struct timer *timer)
 		bus_source_hand(source);
 }
 
-/* --- ownership ------------------------------------------------------------------------------- */
+/* --- ownership --------------------------------------------------------------------------- */
 
 void bus_source_take(struct bus_source *source)
 {
@@ -219,7 +218,7 @@ void bus_source_leave(struct bus_source *source)
 	source->consumer->bus->ops->leave(source);
 }
 
-/* --- what the handler says ------------------------------------------------------------------- */
+/* --- what the handler says --------------------------------------------------------------- */
 
 static struct bus_source *bus_batch_source(struct bus_batch *batch)
 {
@@ -408,7 +407,7 @@ void bus_batch_again(struct bus_batch *batch, int64_t delay_ms)
 	bus_close_check(bus);
 }
 
-/* --- consumers ------------------------------------------------------------------------------- */
+/* --- consumers --------------------------------------------------------------------------- */
 
 static double bus_read_backlog(void *self)
 {
@@ -453,6 +452,9 @@ struct bus_consumer *bus_consume(struct bus *bus, const struct bus_consumer_opti
 	/* The longest name made of them is <topic>.<group>.retry-1. */
 	assert(strlen(options->topic) + strlen(options->group) + 10 < BUS_NAME_MAX);
 	assert(options->retries_max <= BUS_RETRIES_MAX);
+	for (const struct bus_consumer *other = bus->consumers; other; other = other->next)
+		assert(strcmp(other->topic_name, options->topic) ||
+		       strcmp(other->group, options->group)); /* one client, one member */
 	consumer->bus = bus;
 	consumer->options = *options;
 	strcpy(consumer->topic_name, options->topic);

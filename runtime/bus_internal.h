@@ -145,8 +145,7 @@ struct bus {
 struct bus *bus_streams_create(struct loop *loop, const struct bus_options *options);
 struct bus *bus_kafka_create(struct loop *loop, const struct bus_options *options);
 
-/* --- bus.c -------------------------------------------------------------------------------------
- */
+/* --- bus.c ------------------------------------------------------------------------------- */
 
 void bus_init(struct bus *bus, const struct bus_ops *ops, struct loop *loop,
 	      const struct bus_options *options);
@@ -168,8 +167,7 @@ void bus_closed(struct bus *bus);
  * four. */
 int bus_partition(const void *key, size_t key_size, int partitions);
 
-/* --- bus_delivery.c ------------------------------------------------------------------------------
- */
+/* --- bus_delivery.c ---------------------------------------------------------------------- */
 
 void bus_source_init(struct bus_source *source, struct bus_consumer *consumer, int tier);
 void bus_source_free(struct bus_source *source);

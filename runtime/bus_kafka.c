@@ -64,7 +64,7 @@ void kafka_fatal(rd_kafka_t *handle)
 	abort();
 }
 
-/* --- publishing ------------------------------------------------------------------------------ */
+/* --- publishing -------------------------------------------------------------------------- */
 
 static rd_kafka_headers_t *kafka_headers(const struct bus_message *message)
 {
@@ -141,7 +141,7 @@ static void kafka_reported(struct kafka_bus *kafka, rd_kafka_event_t *event)
 	}
 }
 
-/* --- events ---------------------------------------------------------------------------------- */
+/* --- events ------------------------------------------------------------------------------ */
 
 static void kafka_failed(struct kafka_bus *kafka, rd_kafka_event_t *event)
 {
@@ -225,7 +225,7 @@ void kafka_tick_soon(struct kafka_bus *kafka)
 		timer_start_us(&kafka->tick, 0);
 }
 
-/* --- the end --------------------------------------------------------------------------------- */
+/* --- the end ----------------------------------------------------------------------------- */
 
 static void kafka_close_step(struct kafka_bus *kafka)
 {
@@ -293,7 +293,7 @@ static void kafka_destroy(struct bus *bus)
 	free(kafka);
 }
 
-/* --- making it ------------------------------------------------------------------------------- */
+/* --- making it --------------------------------------------------------------------------- */
 
 static bool kafka_producer_create(struct kafka_bus *kafka)
 {

@@ -58,8 +58,7 @@ struct kafka_consumer {
 struct kafka_bus *kafka_bus(struct bus *bus);
 struct kafka_consumer *kafka_consumer(struct bus_consumer *consumer);
 
-/* --- bus_kafka.c ---------------------------------------------------------------------------------
- */
+/* --- bus_kafka.c ------------------------------------------------------------------------- */
 
 /* Serves all queues at the end of this round. */
 void kafka_serve_later(struct kafka_bus *kafka);
@@ -71,8 +70,7 @@ enum status kafka_status(rd_kafka_resp_err_t error);
 /* Ends the process: librdkafka cannot go on. */
 void kafka_fatal(rd_kafka_t *handle);
 
-/* --- bus_kafka_config.c --------------------------------------------------------------------------
- */
+/* --- bus_kafka_config.c ------------------------------------------------------------------ */
 
 struct kafka_config;
 /* kafka://host:port,…[?property=value&…]; NULL: malformed, logged. */
@@ -81,8 +79,7 @@ void kafka_config_free(struct kafka_config *config);
 /* librdkafka's configuration with ours (name, value, …, NULL) under the URL's. */
 rd_kafka_conf_t *kafka_config_conf(const struct kafka_config *config, const char *const *ours);
 
-/* --- bus_kafka_admin.c ---------------------------------------------------------------------------
- */
+/* --- bus_kafka_admin.c ------------------------------------------------------------------- */
 
 struct kafka_admin *kafka_admin_create(struct kafka_bus *kafka);
 /* Waits for what is under way, some seconds at most. */
@@ -91,8 +88,7 @@ void kafka_open(struct bus_topic *topic);
 /* Asks for the brokers' presence and the consumers' figures; the answer sets them. */
 void kafka_probe(struct kafka_bus *kafka);
 
-/* --- bus_kafka_consumer.c ------------------------------------------------------------------------
- */
+/* --- bus_kafka_consumer.c ---------------------------------------------------------------- */
 
 struct bus_consumer *kafka_consume(struct bus *bus);
 void kafka_start(struct bus_consumer *consumer);

@@ -45,7 +45,7 @@ struct admin_job {
 	struct kafka_consumer *consumers[];
 };
 
-/* --- topics, on the thread ------------------------------------------------------------------- */
+/* --- topics, on the thread --------------------------------------------------------------- */
 
 static void admin_create_topic(struct admin_job *job)
 {
@@ -111,7 +111,7 @@ static void admin_open(struct admin_job *job)
 	rd_kafka_topic_destroy(topic);
 }
 
-/* --- figures, on the thread ------------------------------------------------------------------ */
+/* --- figures, on the thread -------------------------------------------------------------- */
 
 static int64_t admin_end(rd_kafka_t *handle, const char *topic, int32_t partition, int64_t *ret_low)
 {
@@ -186,7 +186,7 @@ static void admin_run(void *self, struct job *jobs)
 	}
 }
 
-/* --- on the loop ----------------------------------------------------------------------------- */
+/* --- on the loop ------------------------------------------------------------------------- */
 
 static void admin_opened(struct admin_job *job)
 {
@@ -236,7 +236,7 @@ static void admin_done(struct job *done)
 static struct admin_job *admin_job(struct kafka_admin *admin, int consumers_max)
 {
 	struct admin_job *job =
-		calloc(1, sizeof(*job) + (size_t)consumers_max * sizeof(job->consumers[0]));
+		calloc(1, sizeof(*job) + (size_t)consumers_max * sizeof(struct kafka_consumer *));
 
 	assert(job);
 	job->job.done = admin_done;

@@ -34,7 +34,7 @@ static const char *kafka_source_topic(const struct kafka_source *kafka)
 	return tier ? consumer->next_topics[tier - 1]->name : consumer->topic_name;
 }
 
-/* --- partitions come and go ------------------------------------------------------------------ */
+/* --- partitions come and go -------------------------------------------------------------- */
 
 static struct kafka_source *kafka_source_find(struct kafka_consumer *kafka, const char *topic,
 					      int32_t partition)
@@ -120,7 +120,7 @@ void kafka_leave(struct bus_source *source)
 	(void)source; /* only Redis Streams' members leave of themselves */
 }
 
-/* --- committing ------------------------------------------------------------------------------ */
+/* --- committing -------------------------------------------------------------------------- */
 
 /* Also while one is under way: they are answered in order. */
 static void kafka_send_commit(struct kafka_consumer *kafka)
@@ -184,7 +184,7 @@ void kafka_commit(struct bus_source *source, struct bus_position position, int c
 	loop_defer(source->consumer->bus->loop, LOOP_GATHER, &consumer->commit);
 }
 
-/* --- reading --------------------------------------------------------------------------------- */
+/* --- reading ----------------------------------------------------------------------------- */
 
 static const char *kafka_header(const rd_kafka_headers_t *headers, const char *name)
 {
@@ -291,7 +291,7 @@ void kafka_consumer_serve(struct kafka_consumer *kafka)
 	}
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- life -------------------------------------------------------------------------------- */
 
 struct bus_consumer *kafka_consume(struct bus *bus)
 {

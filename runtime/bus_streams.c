@@ -19,7 +19,7 @@ struct streams_bus *streams_bus(struct bus *bus)
 	return container_of(bus, struct streams_bus, bus);
 }
 
-/* --- topics ---------------------------------------------------------------------------------- */
+/* --- topics ------------------------------------------------------------------------------ */
 
 void streams_key(char key[STREAMS_KEY_MAX], const struct bus_topic *topic, int partition)
 {
@@ -82,7 +82,7 @@ static void streams_open(struct bus_topic *topic)
 		   (struct redis_args){5, values, sizes});
 }
 
-/* --- publishing ------------------------------------------------------------------------------ */
+/* --- publishing -------------------------------------------------------------------------- */
 
 struct streams_publish {
 	struct redis_op op;
@@ -141,7 +141,7 @@ static void streams_publish(struct bus_topic *topic, struct bus_publish *publish
 		   (struct redis_args){count, values, sizes});
 }
 
-/* --- the connection -------------------------------------------------------------------------- */
+/* --- the connection ---------------------------------------------------------------------- */
 
 static void streams_connected(void *self, const char *run_id)
 {
@@ -164,7 +164,7 @@ static void streams_disconnected(void *self)
 	bus_set_up(&streams->bus, false);
 }
 
-/* --- the end --------------------------------------------------------------------------------- */
+/* --- the end ----------------------------------------------------------------------------- */
 
 /* One of the commands that a close waits for was answered. */
 void streams_goodbye(struct streams_bus *streams)

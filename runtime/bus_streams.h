@@ -63,8 +63,7 @@ struct streams_consumer {
 	struct timer tick;
 };
 
-/* --- bus_streams_consumer.c ----------------------------------------------------------------------
- */
+/* --- bus_streams_consumer.c -------------------------------------------------------------- */
 
 struct bus_consumer *streams_consume(struct bus *bus);
 void streams_start(struct bus_consumer *consumer);
@@ -77,8 +76,7 @@ void streams_consumer_free(struct bus_consumer *consumer);
 void streams_say(struct streams_bus *streams, struct redis_script *script, int keys,
 		 struct redis_args args);
 
-/* --- bus_streams_source.c ------------------------------------------------------------------------
- */
+/* --- bus_streams_source.c ---------------------------------------------------------------- */
 
 #define STREAMS_LEASE_MS 3000
 
@@ -93,6 +91,6 @@ void streams_read(struct bus_source *source);
 void streams_commit(struct bus_source *source, struct bus_position position, int count);
 void streams_leave(struct bus_source *source);
 
-/* --- bus_streams.c --------------------------------------------------------------------------- */
+/* --- bus_streams.c ----------------------------------------------------------------------- */
 
 void streams_goodbye(struct streams_bus *streams);

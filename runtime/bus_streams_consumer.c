@@ -25,7 +25,7 @@ static struct streams_consumer *streams_consumer(struct bus_consumer *consumer)
 	return container_of(consumer, struct streams_consumer, consumer);
 }
 
-/* --- commands nobody waits for --------------------------------------------------------------- */
+/* --- commands nobody waits for ----------------------------------------------------------- */
 
 struct streams_word {
 	struct redis_op op;
@@ -59,7 +59,7 @@ void streams_say(struct streams_bus *streams, struct redis_script *script, int k
 		redis_send(streams->redis, &word->op, args);
 }
 
-/* --- the tick -------------------------------------------------------------------------------- */
+/* --- the tick ---------------------------------------------------------------------------- */
 
 static struct redis_script member_script = {"bus_member", (const char *)bus_lua_bus_member_lua, ""};
 
@@ -184,7 +184,7 @@ static void streams_tick(struct timer *timer)
 	timer_start_us(timer, streams_waits_for_lease(streams) ? TICK_EAGER_US : TICK_US);
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- life -------------------------------------------------------------------------------- */
 
 struct bus_consumer *streams_consume(struct bus *bus)
 {

@@ -62,12 +62,17 @@ static struct bus_position position_parse(const char *id)
 	return position;
 }
 
+static bool position_before(struct bus_position a, struct bus_position b)
+{
+	return a.major < b.major || (a.major == b.major && a.minor < b.minor);
+}
+
 static size_t position_format(struct bus_position position, char id[ID_MAX])
 {
 	return (size_t)snprintf(id, ID_MAX, "%" PRIu64 "-%" PRIu64, position.major, position.minor);
 }
 
-/* --- the lease ------------------------------------------------------------------------------- */
+/* --- the lease --------------------------------------------------------------------------- */
 
 static void streams_source_stop_reading(struct streams_source *streams)
 {
@@ -116,8 +121,13 @@ static void streams_claimed(struct redis_op *op, enum status status, const redis
 		return;
 	streams->held_until_us =
 		streams->claimed_us + (STREAMS_LEASE_MS - LEASE_MARGIN_MS) * INT64_C(1000);
-	if (source->held)
+	if (source->held) {
+		/* Behind what it confirmed: Redis came back without it. Begin where it stands now. */
+		if (!streams->committing && !streams->dirty &&
+		    position_before(position_parse(reply->element[1]->str), streams->done))
+			streams_source_lost(streams, "the position went backwards");
 		return;
+	}
 	if (!streams->desired || streams_source_bus(streams)->closing) {
 		streams_source_release(streams);
 		return;
@@ -209,7 +219,7 @@ void streams_leave(struct bus_source *source)
 	streams_source_release(streams_source(source));
 }
 
-/* --- committing ------------------------------------------------------------------------------ */
+/* --- committing -------------------------------------------------------------------------- */
 
 static void streams_committed(struct redis_op *op, enum status status, const redisReply *reply)
 {
@@ -252,7 +262,7 @@ void streams_commit(struct bus_source *source, struct bus_position position, int
 		streams_send_commit(streams);
 }
 
-/* --- reading --------------------------------------------------------------------------------- */
+/* --- reading ----------------------------------------------------------------------------- */
 
 static bool reply_is(const redisReply *name, char letter)
 {
@@ -403,7 +413,7 @@ void streams_read(struct bus_source *source)
 	streams_send_read(streams);
 }
 
-/* --- life ------------------------------------------------------------------------------------ */
+/* --- life -------------------------------------------------------------------------------- */
 
 struct streams_source *streams_source_create(struct streams_consumer *consumer, int partition,
 					     int tier)

@@ -18,9 +18,7 @@
 #define UP_MS 30000
 #define SETTLE_MS 30000
 
-extern char **environ;
-
-/* --- a bus in this process ------------------------------------------------------------------- */
+/* --- a bus in this process --------------------------------------------------------------- */
 
 struct bench *bench_create_with(const struct bus_options *options)
 {
@@ -189,7 +187,7 @@ bool bench_settle(struct bench *bench)
 	return bench_until(bench, SETTLE_MS, has_settled, bench);
 }
 
-/* --- a consumer that remembers --------------------------------------------------------------- */
+/* --- a consumer that remembers ----------------------------------------------------------- */
 
 static void taker_batch(void *self, struct bus_batch *batch)
 {
@@ -286,7 +284,7 @@ void taker_check_order(const struct taker *taker)
 	}
 }
 
-/* --- a process of its own -------------------------------------------------------------------- */
+/* --- a process of its own ---------------------------------------------------------------- */
 
 struct child {
 	pid_t pid;

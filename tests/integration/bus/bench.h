@@ -3,7 +3,7 @@
 
 #include "runtime/bus.h"
 
-/* --- a bus in this process ------------------------------------------------------------------- */
+/* --- a bus in this process --------------------------------------------------------------- */
 
 struct bench {
 	struct loop *loop;
@@ -30,7 +30,7 @@ void bench_publish_bytes(struct bench *bench, const char *topic, const void *key
 /* All that was published is confirmed or failed. */
 bool bench_settle(struct bench *bench);
 
-/* --- a consumer that remembers --------------------------------------------------------------- */
+/* --- a consumer that remembers ----------------------------------------------------------- */
 
 struct taken {
 	char key[64], value[64];
@@ -58,7 +58,7 @@ int taker_count_value(const struct taker *taker, const char *value);
 /* Each key's records came once and in order. */
 void taker_check_order(const struct taker *taker);
 
-/* --- a process of its own -------------------------------------------------------------------- */
+/* --- a process of its own ---------------------------------------------------------------- */
 
 struct child;
 /* bus_tool with these arguments, NULL at the end. */

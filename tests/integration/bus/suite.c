@@ -53,7 +53,7 @@ static void publish_range(struct bench *bench, int from, int to, int keys)
 	ck_assert_int_eq(bench->lost, 0);
 }
 
-/* --- order, batches, contents ---------------------------------------------------------------- */
+/* --- order, batches, contents ------------------------------------------------------------ */
 
 START_TEST(keeps_the_order_of_each_key)
 {
@@ -147,7 +147,7 @@ START_TEST(gives_each_group_every_record)
 }
 END_TEST
 
-/* --- at least once --------------------------------------------------------------------------- */
+/* --- at least once ----------------------------------------------------------------------- */
 
 START_TEST(gives_what_a_killed_consumer_had_to_the_next)
 {
@@ -259,7 +259,7 @@ START_TEST(hands_a_batch_over_again_when_told_so)
 }
 END_TEST
 
-/* --- retries and the dead letter ------------------------------------------------------------- */
+/* --- retries and the dead letter --------------------------------------------------------- */
 
 static void fail_the_poison(struct taker *taker, struct bus_batch *batch)
 {
@@ -386,7 +386,7 @@ START_TEST(gives_up_at_once_without_retries)
 }
 END_TEST
 
-/* --- figures and limits ---------------------------------------------------------------------- */
+/* --- figures and limits ------------------------------------------------------------------ */
 
 static void hold(struct taker *taker, struct bus_batch *batch)
 {
@@ -445,7 +445,7 @@ START_TEST(refuses_more_than_it_was_told_to_hold)
 }
 END_TEST
 
-/* --- several consumers, ends and outages ----------------------------------------------------- */
+/* --- several consumers, ends and outages ------------------------------------------------- */
 
 START_TEST(consumers_share_partitions_and_take_over)
 {
@@ -623,6 +623,33 @@ START_TEST(closes_while_the_server_is_away)
 }
 END_TEST
 
+START_TEST(goes_on_when_the_server_has_forgotten_all)
+{
+	struct bench *bench;
+	struct bus_consumer_options options = group("g");
+	struct taker *taker;
+
+	if (!server->forget)
+		return;
+	bench = bench_create(server->url(), "one");
+	taker = taker_create(bench, &options, NULL);
+	bench_wait_up(bench);
+	publish_range(bench, 0, 1000, KEYS);
+	ck_assert(taker_wait(bench, taker, 1000, TAKEOVER_MS));
+	bench_run_ms(bench, 100);
+	server->forget();
+	publish_range(bench, 1000, 1100, KEYS);
+	ck_assert(taker_wait(bench, taker, 1100, TAKEOVER_MS));
+	ck_assert(bench_until(bench, TAKEOVER_MS, is_backlog, &(struct backlog){taker, 0}));
+	bench_run_ms(bench, 1500);
+	publish_range(bench, 1100, 1200, KEYS);
+	ck_assert(taker_wait(bench, taker, 1200, TAKEOVER_MS));
+	ck_assert(bench_until(bench, TAKEOVER_MS, is_backlog, &(struct backlog){taker, 0}));
+	bench_free(bench);
+	free(taker);
+}
+END_TEST
+
 int bus_suite_run(const struct bus_server *under_test)
 {
 	Suite *suite = suite_create(under_test->name);
@@ -654,6 +681,7 @@ int bus_suite_run(const struct bus_server *under_test)
 	tcase_add_test(test, keeps_its_word_when_the_server_is_killed);
 	tcase_add_test(test, starts_before_the_server);
 	tcase_add_test(test, closes_while_the_server_is_away);
+	tcase_add_test(test, goes_on_when_the_server_has_forgotten_all);
 	srunner_run_all(runner, CK_NORMAL);
 	failed = srunner_ntests_failed(runner);
 	srunner_free(runner);

@@ -12,6 +12,8 @@ struct bus_server {
 	/* By kill -9; then again, with the same data. */
 	void (*kill)(void);
 	void (*resume)(void);
+	/* Loses all its data while it runs; NULL: it never does. */
+	void (*forget)(void);
 };
 
 /* The exit code for main(). */

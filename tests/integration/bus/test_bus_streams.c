@@ -29,6 +29,11 @@ static void resume(void)
 	redis_server_restart(server);
 }
 
+static void forget(void)
+{
+	redis_server_ask(server, "FLUSHALL");
+}
+
 int main(void)
 {
 	return bus_suite_run(&(struct bus_server){.name = "bus on Redis Streams",
@@ -36,5 +41,6 @@ int main(void)
 						  .after = after,
 						  .url = url,
 						  .kill = kill_server,
-						  .resume = resume});
+						  .resume = resume,
+						  .forget = forget});
 }

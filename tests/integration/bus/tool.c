@@ -44,7 +44,7 @@ static void open_bus(const char *url, const char *client, void (*state)(void *se
 		exit(2);
 }
 
-/* --- produce --------------------------------------------------------------------------------- */
+/* --- produce ----------------------------------------------------------------------------- */
 
 struct item {
 	struct bus_publish publish;
@@ -95,7 +95,7 @@ static void produce_when_up(void *self, bool up)
 		produce_more();
 }
 
-/* --- consume --------------------------------------------------------------------------------- */
+/* --- consume ----------------------------------------------------------------------------- */
 
 struct later {
 	struct timer timer;
