@@ -76,7 +76,7 @@ static void refusal_done(struct tag *tag, bool ok)
 }
 
 /* Headers belong to every answer, a refusal too, or the call hangs. */
-static void refuse(grpc_call *grpc, enum status status, const char *message)
+void server_refuse(grpc_call *grpc, enum status status, const char *message)
 {
 	struct refusal *refusal = calloc(1, sizeof(*refusal));
 	grpc_slice text = grpc_slice_from_copied_string(message);
@@ -159,8 +159,8 @@ static void slot_registered(struct slot *slot)
 	if (!call) {
 		if (payload)
 			grpc_byte_buffer_destroy(payload);
-		refuse(grpc, STATUS_RESOURCE_EXHAUSTED,
-		       "too many calls under way; try again shortly");
+		server_refuse(grpc, STATUS_RESOURCE_EXHAUSTED,
+			      "too many calls under way; try again shortly");
 		slot_wait(slot);
 		return;
 	}
@@ -184,7 +184,7 @@ static void slot_fallback(struct slot *slot)
 				 slot->details.deadline, &slot->metadata);
 	} else {
 		snprintf(message, sizeof(message), "unknown method %.200s", path);
-		refuse(slot->grpc, STATUS_UNIMPLEMENTED, message);
+		server_refuse(slot->grpc, STATUS_UNIMPLEMENTED, message);
 	}
 	gpr_free(path);
 	gpr_free(authority);

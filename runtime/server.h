@@ -26,10 +26,13 @@ struct server *server_create(struct loop *loop, const struct server_options *opt
 /* Before server_start(). `service` must outlive the server. */
 void server_add(struct server *server, const struct service *service);
 
-/* Takes over calls of methods nobody registered (the gateway's proxy), before server_start(). */
+/* Takes over calls of methods nobody registered (the gateway's proxy), before server_start(). The call is the
+ * fallback's from then on; path, authority and metadata are valid while it runs. */
 typedef void server_fallback(void *self, grpc_call *call, const char *path, const char *authority,
 			     gpr_timespec deadline, grpc_metadata_array *metadata);
 void server_set_fallback(struct server *server, server_fallback *fallback, void *self);
+/* Ends a call that a fallback was given, and takes it over. */
+void server_refuse(grpc_call *call, enum status status, const char *message);
 
 /* STATUS_UNAVAILABLE when the address cannot be bound; says so in the log. */
 enum status server_start(struct server *server) MUST_USE;
