@@ -6,6 +6,7 @@
 #include "services/order/store_sqlite.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,10 +33,17 @@ static void store_metrics(struct store *store)
 	store->jobs_written = metrics_counter(
 		metrics, "stampede_order_transaction_jobs_total",
 		"Batches and calls written; by transactions: how many shared one.", NULL);
-	store->placed =
-		metrics_counter(metrics, "stampede_order_placed_total", "Orders inserted.", NULL);
-	store->moved = metrics_counter(metrics, "stampede_order_moved_total",
-				       "Orders that changed their status.", NULL);
+	for (int to = ORDER_PENDING; to < ORDER_STATUS_COUNT; to++) {
+		char label[32];
+
+		snprintf(label, sizeof(label), "to=\"%s\"",
+			 order_status_name((enum order_status)to));
+		store->transitions[to] =
+			metrics_counter(metrics, "stampede_order_transitions_total",
+					"Orders placed (PENDING) and moved, by where to.", label);
+	}
+	store->rows = metrics_counter(metrics, "stampede_order_transaction_rows_total",
+				      "Orders placed or moved in transactions.", NULL);
 	store->took = metrics_histogram(metrics, "stampede_order_transaction_seconds",
 					"A transaction, its sync included.", NULL);
 }
@@ -158,8 +166,7 @@ void store_written(struct mail *mail)
 	if (written->up) {
 		store->transactions->value++;
 		store->jobs_written->value += (uint64_t)written->jobs;
-		store->placed->value += (uint64_t)written->placed;
-		store->moved->value += (uint64_t)written->moved;
+		store->rows->value += (uint64_t)written->rows;
 		store->outbox_entries = written->outbox_entries;
 		histogram_record_us(store->took, written->took_us);
 		timer_stop(&store->retry);
@@ -178,6 +185,12 @@ void store_written(struct mail *mail)
 	free(written);
 }
 
+static void store_changed(struct store *store, int64_t order_id, enum order_status to)
+{
+	store->transitions[to]->value++;
+	store->options.changed(store->options.self, order_id, to);
+}
+
 static void store_placed(struct job *job)
 {
 	struct placement *placement = container_of(job, struct placement, job.job);
@@ -186,9 +199,7 @@ static void store_placed(struct job *job)
 	if (placement->job.status == STATUS_OK)
 		for (int i = 0; i < placement->count; i++)
 			if (placement->placed[i] == PLACED_NOW)
-				store->options.changed(store->options.self,
-						       placement->orders[i].order_id,
-						       ORDER_PENDING);
+				store_changed(store, placement->orders[i].order_id, ORDER_PENDING);
 	placement->done(placement);
 	store_job_over(store);
 }
@@ -206,9 +217,7 @@ static void store_moved(struct job *job)
 	if (moves->job.status == STATUS_OK)
 		for (int i = 0; i < moves->count; i++)
 			if (moves->moves[i].moved == MOVED_NOW)
-				store->options.changed(store->options.self,
-						       moves->moves[i].order_id,
-						       moves->moves[i].to);
+				store_changed(store, moves->moves[i].order_id, moves->moves[i].to);
 	moves->done(moves);
 	store_job_over(store);
 }

@@ -70,14 +70,14 @@ struct writer {
 	int64_t outbox_next_id; /* 0: to be read */
 	int64_t outbox_entries; /* committed */
 	int64_t outbox_change;	/* in this transaction */
-	int64_t placed, moved;	/* in this transaction */
+	int64_t rows;		/* changed in this transaction */
 };
 /* What the loop learns of a transaction, before its jobs. */
 struct written {
 	struct mail mail;
 	struct store *store;
 	struct outbox_record *records;
-	int64_t outbox_entries, placed, moved, took_us;
+	int64_t outbox_entries, rows, took_us;
 	int jobs;
 	bool up;
 	char reason[160];
@@ -128,7 +128,8 @@ struct store {
 	struct store_job probe;
 	bool probing;
 	int64_t outbox_entries;
-	struct counter *transactions, *jobs_written, *placed, *moved, *failures;
+	struct counter *transactions, *jobs_written, *rows, *failures;
+	struct counter *transitions[ORDER_STATUS_COUNT];
 	struct histogram *took;
 };
 void store_written(struct mail *mail);

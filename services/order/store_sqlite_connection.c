@@ -36,7 +36,7 @@ static const char *const migrations[] = {
 	"CREATE INDEX orders_sale ON orders(sale);"
 	"CREATE TABLE outbox(id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, lane INTEGER NOT NULL,"
 	" entries INTEGER NOT NULL, record BLOB NOT NULL);"
-	"CREATE TABLE probe(id INTEGER PRIMARY KEY, at INTEGER NOT NULL);",
+	"CREATE TABLE probe(id INTEGER PRIMARY KEY, at INTEGER NOT NULL, filler BLOB);",
 };
 #define SCHEMA_VERSION ((int)(sizeof(migrations) / sizeof(migrations[0])))
 
@@ -90,7 +90,9 @@ static const char *const statements[STATEMENT_END] = {
 				  " ORDER BY id LIMIT ?2",
 	[STATEMENT_OUTBOX_FIGURES] =
 		"SELECT coalesce(max(id), 0), coalesce(sum(entries), 0) FROM outbox",
-	[STATEMENT_PROBE] = "INSERT OR REPLACE INTO probe(id, at) VALUES(1, ?1)",
+	/* As large as a batch: a disk that is all but full would take less. */
+	[STATEMENT_PROBE] =
+		"INSERT OR REPLACE INTO probe(id, at, filler) VALUES(1, ?1, zeroblob(262144))",
 };
 
 bool connection_failed(struct connection *connection, int code)

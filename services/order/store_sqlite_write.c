@@ -110,7 +110,7 @@ static bool writer_place(struct writer *writer, struct placement *placement)
 			continue;
 		}
 		placement->placed[i] = PLACED_NOW;
-		writer->placed++;
+		writer->rows++;
 		outbox_add_change(&writer->outbox, order, 0);
 		outbox_add_job(&writer->outbox, order);
 	}
@@ -158,7 +158,7 @@ static bool writer_move(struct writer *writer, struct moves *moves)
 		if (code == SQLITE_ROW) {
 			connection_order(update, &move->order, &moves->arena);
 			move->moved = MOVED_NOW;
-			writer->moved++;
+			writer->rows++;
 			outbox_add_change(&writer->outbox, &move->order, ORDER_PENDING);
 		} else if (code != SQLITE_DONE) {
 			return connection_failed(&writer->connection, code);
@@ -322,7 +322,7 @@ static bool writer_transact(struct writer *writer, struct job *first, const stru
 	struct outbox_record *records = NULL;
 
 	writer->now_ms = clock_wall_ms();
-	writer->outbox_change = writer->placed = writer->moved = 0;
+	writer->outbox_change = writer->rows = 0;
 	if (!writer_begin(writer))
 		goto failed;
 	for (struct job *job = first; job != end; job = job->next)
@@ -364,8 +364,7 @@ void writer_run(void *self, struct job *jobs)
 			container_of(jobs, struct store_job, job)->status =
 				written->up ? STATUS_OK : STATUS_UNAVAILABLE;
 		if (written->up) {
-			written->placed = writer->placed;
-			written->moved = writer->moved;
+			written->rows = writer->rows;
 		} else {
 			memcpy(written->reason, writer->connection.reason, sizeof(written->reason));
 		}
