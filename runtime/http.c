@@ -74,6 +74,7 @@ static void exchange_release(struct http_exchange *exchange)
 	exchange->next->previous = exchange->previous;
 	exchange->previous->next = exchange->next;
 	server->active_count--;
+	exchange->connection = NULL; /* an answer given now is a mistake, and seen as one */
 	if (server->free_count < FREE_MAX) {
 		exchange->next = server->free;
 		server->free = exchange;

@@ -1,7 +1,8 @@
 /* HTTP/1.1 inside the loop: libmicrohttpd, its epoll descriptor watched by libuv. Admin pages and the gateway.
  *
  * A handler answers at once with http_respond() or keeps the exchange and answers later, on the loop, exactly once. The
- * exchange dies with its answer, or with its connection (then `gone` runs first, if set).
+ * exchange dies with its answer, or with its connection: then `gone` runs first. Whoever keeps an exchange must set `gone`
+ * and forget the exchange in it, since its memory serves another request afterwards.
  */
 #pragma once
 

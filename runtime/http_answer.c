@@ -33,7 +33,8 @@ void http_answer_give(struct http_exchange *exchange, int status, struct MHD_Res
 {
 	struct http_server *server = exchange->server;
 
-	assert(response && !exchange->response && exchange->state != EXCHANGE_ANSWERED);
+	assert(exchange->connection && response && !exchange->response &&
+	       exchange->state != EXCHANGE_ANSWERED);
 	if (content_type)
 		MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
 	for (struct header *header = exchange->headers; header; header = header->next)

@@ -46,6 +46,14 @@ static void later_fire(struct timer *timer)
 	answer_all();
 }
 
+static void gone(struct http_exchange *exchange, void *context)
+{
+	(void)context;
+	for (int i = 0; i < waiting_count; i++)
+		if (waiting[i] == exchange)
+			waiting[i--] = waiting[--waiting_count];
+}
+
 static void request(void *self, struct http_exchange *exchange)
 {
 	const char *path = http_path(exchange);
@@ -55,6 +63,7 @@ static void request(void *self, struct http_exchange *exchange)
 		answer(exchange);
 		return;
 	}
+	http_set_context(exchange, NULL, gone);
 	waiting[waiting_count++] = exchange;
 	if (!strcmp(path, "/soon"))
 		loop_defer(loop, LOOP_GATHER, &soon);
