@@ -18,6 +18,7 @@
 #include "runtime/redis_sentinel.h"
 
 #define ATTEMPT_MAX_US 2000000
+#define ATTEMPT_AFTER_READY_MAX 2 /* 200 ms */
 #define SENTINEL_CHECK_US 2000000
 #define PAUSE_MIN_US 50000
 #define PAUSE_MAX_US 5000000
@@ -286,6 +287,8 @@ static void connection_ended(struct redis_connection *connection, const char *re
 	/* One that is lost again and again is not tried at full speed. */
 	if (was_ready && loop_now_us(connection->loop) - connection->ready_us > PAUSE_MAX_US)
 		connection->attempt = 0;
+	else if (was_ready && connection->attempt > ATTEMPT_AFTER_READY_MAX)
+		connection->attempt = ATTEMPT_AFTER_READY_MAX;
 	pause_us = connection_pause_us(connection);
 	log_event(LOG_WARN, was_ready ? "redis_lost" : "redis_unreachable",
 		  log_text("role", connection->role),
