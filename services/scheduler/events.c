@@ -54,7 +54,7 @@ struct events *events_create(struct loop *loop, const struct events_options *opt
 
 void events_close(struct events *events, void (*closed)(void *context), void *context)
 {
-	bus_close(events->bus, 5000, closed, context);
+	bus_close(events->bus, 4000, closed, context);
 }
 
 void events_destroy(struct events *events)

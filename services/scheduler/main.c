@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define STOP_GRACE_MS 10000
+#define STOP_GRACE_MS 4000 /* with what the bus may take, below STAMPEDE_STOP_MAX */
 #define RETRY_AFTER_MS 500
 
 static const struct setting settings[] = {
