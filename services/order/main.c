@@ -22,7 +22,7 @@ static const struct setting settings[] = {
 		     "gRPC target of the scheduler"),
 	SETTING_NUMBER(struct order_settings, lanes, "STAMPEDE_LANES", "4", 1, OUTBOX_LANES_MAX,
 		       "lanes events travel in; all services must agree"),
-	SETTING_NUMBER(struct order_settings, batch_max, "STAMPEDE_ORDER_BATCH_MAX", "256", 1,
+	SETTING_NUMBER(struct order_settings, batch_max, "STAMPEDE_ORDER_BATCH_MAX", "128", 1,
 		       10000, "records taken off the bus at a time"),
 	SETTING_NUMBER(struct order_settings, watchers_max, "STAMPEDE_WATCHERS_MAX", "4096", 1,
 		       100000, "WatchOrder streams at a time"),

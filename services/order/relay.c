@@ -20,7 +20,7 @@
 #include "services/order/events.h"
 #include "services/order/service.h"
 
-#define HELD_MAX (32 << 20)	/* bytes of records in memory */
+#define HELD_MAX (16 << 20)	/* bytes of records in memory */
 #define MERGED_MAX (256 * 1024) /* bytes of one record on the bus */
 #define SWEEP_MAX 64		/* records read at a time */
 #define REMOVE_MAX 1024		/* ids of one removal */

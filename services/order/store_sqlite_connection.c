@@ -43,7 +43,7 @@ static const char *const migrations[] = {
 /* FULL: a commit is on the disk when it is answered. The WAL is copied back every 16 MiB rather
  * than 4. */
 static const char pragmas_writer[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-				     "PRAGMA wal_autocheckpoint = 4096; PRAGMA cache_size = -32768;"
+				     "PRAGMA wal_autocheckpoint = 4096; PRAGMA cache_size = -24576;"
 				     "PRAGMA journal_size_limit = 67108864;"
 				     "PRAGMA temp_store = MEMORY;";
 static const char pragmas_reader[] = "PRAGMA query_only = ON; PRAGMA cache_size = -4096;"

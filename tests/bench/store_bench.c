@@ -264,7 +264,7 @@ static double bench_bare(const char *folder, int64_t orders, double *ret_cpu)
 	code = sqlite3_exec(
 		db,
 		"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-		"PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 4096;"
+		"PRAGMA cache_size = -24576; PRAGMA wal_autocheckpoint = 4096;"
 		"CREATE TABLE orders(order_id INTEGER PRIMARY KEY, sale_id TEXT, user_id TEXT,"
 		" request_id TEXT, quantity INTEGER, status INTEGER, amount INTEGER,"
 		" currency TEXT, reserved_at INTEGER, created_at INTEGER, pay_by INTEGER);"
