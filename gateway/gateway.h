@@ -33,6 +33,7 @@ struct gateway {
 	struct routes *routes;
 	struct edge_route *edge_routes; /* by route->index */
 	struct backends *backends;
+	struct proxy *proxy;
 	struct http_server *http;
 	struct health_part *http_part;
 	struct limits *users, *addresses;

@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 #include "gateway/backends.h"
@@ -9,6 +10,7 @@
 #include "gateway/events.h"
 #include "gateway/gateway.h"
 #include "gateway/limits.h"
+#include "gateway/proxy.h"
 #include "gateway/reserves.h"
 #include "gateway/sold_outs.h"
 #include "gateway/watches.h"
@@ -52,6 +54,8 @@ static const struct setting settings[] = {
 	SETTING_DURATION(struct gateway_settings, sold_out_settle_ms, "STAMPEDE_SOLD_OUT_SETTLE",
 			 "10s", 0, 3600000,
 			 "after the start, how long request ids may be repeats of before it"),
+	SETTING_NUMBER(struct gateway_settings, proxied_max, "STAMPEDE_PROXIED_MAX", "10000", 1,
+		       1000000, "gRPC calls passed on at a time; more: RESOURCE_EXHAUSTED"),
 	SETTING_NUMBER(struct gateway_settings, watches_max, "STAMPEDE_WATCHES_MAX", "1000", 1,
 		       100000, "different streams open to the services; more: 429"),
 	SETTING_NUMBER(struct gateway_settings, user_rate, "STAMPEDE_USER_RATE", "0", 0, 1000000,
@@ -96,6 +100,25 @@ static void limits_make(struct gateway *gateway)
 		limits_create(mine->address_rate, mine->address_burst, mine->limited_max);
 }
 
+/* Streams have connections of their own here too. */
+static grpc_channel *proxy_find(void *self, const char *path)
+{
+	const struct gateway *gateway = self;
+	const struct descriptor_symbol *symbol = NULL;
+	char name[256], *slash;
+	struct channel *channel;
+
+	if (snprintf(name, sizeof(name), "%s", path + (*path == '/')) < (int)sizeof(name) &&
+	    (slash = strchr(name, '/'))) {
+		*slash = '.';
+		symbol = descriptors_find(descriptors_embedded(), name);
+	}
+	channel = symbol && symbol->method && symbol->method->server_streaming
+			  ? backends_stream_channel(gateway->backends, path)
+			  : backends_channel(gateway->backends, path);
+	return channel ? channel_next(channel) : NULL;
+}
+
 static bool gateway_start(struct process *process)
 {
 	struct gateway *gateway = calloc(1, sizeof(*gateway));
@@ -109,6 +132,11 @@ static bool gateway_start(struct process *process)
 	gateway->schema = schema_create(descriptors_embedded());
 	gateway->routes = routes_create(gateway->schema);
 	gateway->backends = backends_create(process, gateway->settings);
+	gateway->proxy = proxy_create(
+		process,
+		&(struct proxy_options){.calls_max = (int)gateway->settings->proxied_max,
+					.find = proxy_find,
+					.self = gateway});
 	edge_routes_make(gateway);
 	ids_begin(gateway);
 	limits_make(gateway);

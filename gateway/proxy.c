@@ -39,6 +39,7 @@ struct proxy {
 	struct proxy_options options;
 	struct loop *loop;
 	int calls;
+	bool destroyed; /* freed with its last call */
 	struct counter *count;
 };
 
@@ -54,9 +55,12 @@ static void start(struct proxied *call, grpc_call *side, const grpc_op *ops, siz
 /* At the end of every tag. */
 static void over(struct proxied *call)
 {
+	struct proxy *proxy = call->proxy;
+
 	if (--call->operations)
 		return;
-	call->proxy->calls--;
+	if (--proxy->calls == 0 && proxy->destroyed)
+		free(proxy);
 	if (call->upward)
 		grpc_byte_buffer_destroy(call->upward);
 	if (call->downward)
@@ -384,5 +388,9 @@ struct proxy *proxy_create(struct process *process, const struct proxy_options *
 
 void proxy_destroy(struct proxy *proxy)
 {
-	free(proxy);
+	if (!proxy)
+		return;
+	proxy->destroyed = true;
+	if (!proxy->calls)
+		free(proxy);
 }

@@ -19,6 +19,7 @@ struct gateway_settings {
 	int64_t batches_max; /* ReserveMany calls under way */
 	int64_t waiting_max; /* reservations that wait for one of them */
 	int64_t sold_out_sales_max, sold_out_settle_ms;
+	int64_t proxied_max; /* gRPC calls passed on */
 	int64_t watches_max; /* different streams open to the services */
 
 	int64_t user_rate, user_burst; /* requests a second; 0: no limit */
