@@ -19,7 +19,7 @@
 #include "gateway/unary.h"
 #include "gateway/visit.h"
 
-#define REQUEST_MAX (1 << 20)
+#define REQUEST_MAX (4 << 20)
 #define TIMEOUT_MAX_US INT64_C(3600000000)
 
 /* --- deadline and trace --------------------------------------------------------------------------- */
@@ -289,7 +289,7 @@ static void route_make(struct gateway *gateway, struct edge_route *edge, const s
 	snprintf(labels, sizeof(labels), "method=\"%s\"", route->method);
 	edge->latency = metrics_histogram(metrics, "stampede_gateway_request_seconds",
 					  "From the whole request to its answer.", labels);
-	for (int i = 0; i < 6; i++) {
+	for (int i = 2; i < 6; i++) {
 		snprintf(labels, sizeof(labels), "method=\"%s\",status=\"%dxx\"", route->method, i);
 		edge->counts[i] = metrics_counter(metrics, "stampede_gateway_requests_total",
 						  "HTTP requests answered.", labels);

@@ -21,7 +21,7 @@ struct edge_route {
 		*request_id; /* which a header or we fill in; NULL: none, or not ours to make */
 	const struct field_type *user_id;
 	struct histogram *latency;
-	struct counter *counts[6]; /* by class of HTTP status: 1xx … 5xx */
+	struct counter *counts[6]; /* by class of HTTP status: 2 … 5 */
 };
 
 struct gateway {

@@ -19,7 +19,8 @@
 #include "gateway/wire.h"
 #include "runtime/utf8.h"
 
-#define ENTRY_SIZE_MAX 512 /* a longer request goes alone, so that no batch grows too large */
+#define ENTRY_SIZE_MAX 512     /* a longer request goes alone, so that no batch grows too large */
+#define RESERVE_SIZE_MAX 60000 /* more than inventory reads */
 #define TABLE_SIZE 256
 #define FREE_MAX 64
 #define OUTCOME_SOLD_OUT 2
@@ -374,6 +375,10 @@ void reserves_start(struct reserves *reserves, const struct visit *visit, const 
 	struct batch *batch;
 	uint64_t sale_hash, hash;
 
+	if (size > RESERVE_SIZE_MAX) {
+		http_respond_error(visit->exchange, 413, "the reservation is too large");
+		return;
+	}
 	if (size > ENTRY_SIZE_MAX || visit->deadlined || !reservation_read(bytes, size, &asked)) {
 		unary_start(visit, bytes, size);
 		return;

@@ -18,7 +18,7 @@ static void count(const struct visit *visit, int http_status)
 	if (!route)
 		return;
 	histogram_record_us(route->latency, loop_now_us(visit->gateway->loop) - visit->started_us);
-	if (http_status / 100 < 6)
+	if (http_status >= 200 && http_status < 600)
 		route->counts[http_status / 100]->value++;
 }
 
