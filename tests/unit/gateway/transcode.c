@@ -88,5 +88,9 @@ int main(int argc, char **argv)
 		line[length - 1] = 0;
 		line_run(schema, type, line);
 	}
+	free(line);
+	schema_destroy(schema);
+	descriptors_free(descriptors);
+	free(bytes);
 	return 0;
 }
