@@ -28,7 +28,10 @@
 #define BACKLOG 4096
 /* While parked; then it is suspended. So many looks cost about what a suspension does. */
 #define LOOKS_MAX 16
-#define LOOK_AGAIN_MS 1
+#define LOOK_AGAIN_US 1000
+#define PARKED_MAX 256
+/* To resume any, MHD walks all that are suspended: with 8,000 of them, once a millisecond is enough. */
+#define SUSPENDED_PER_US 8
 #define FREE_MAX 256
 #define HANGUPS_PER_RUN_MAX 64
 
@@ -156,11 +159,8 @@ static enum MHD_Result exchange_continue(struct http_exchange *exchange)
 	if (exchange->state != EXCHANGE_PARKED)
 		server->parked++;
 	exchange->state = EXCHANGE_PARKED;
-	if (++exchange->looks > LOOKS_MAX) {
-		server->parked--;
-		exchange->state = EXCHANGE_SUSPENDED;
-		MHD_suspend_connection(exchange->connection);
-	}
+	if (++exchange->looks > LOOKS_MAX || server->parked > PARKED_MAX)
+		http_server_suspend(exchange);
 	return MHD_YES;
 }
 
@@ -237,37 +237,89 @@ void http_server_wake(struct http_server *server)
 	loop_defer(server->loop, LOOP_FLUSH, &server->hook);
 }
 
-/* MHD says 0 as long as a request is parked, since it knows no difference between that and work.
- * While there is progress it runs again at once, else a little later: nothing spins. */
-static int64_t server_delay_ms(struct http_server *server)
+void http_server_suspend(struct http_exchange *exchange)
+{
+	struct http_server *server = exchange->server;
+
+	if (exchange->state == EXCHANGE_PARKED) {
+		exchange->state = EXCHANGE_SUSPENDED;
+		server->parked--;
+	}
+	exchange->suspended = true;
+	server->suspended++;
+	MHD_suspend_connection(exchange->connection);
+}
+
+void http_server_resume(struct http_exchange *exchange)
+{
+	struct http_server *server = exchange->server;
+
+	http_server_wake(server);
+	if (!exchange->suspended)
+		server->answers = true;
+	if (!exchange->suspended || exchange->resumes)
+		return;
+	exchange->resumes = true;
+	exchange->resumes_next = server->resumes;
+	server->resumes = exchange;
+}
+
+static void server_resume_all(struct http_server *server)
+{
+	struct http_exchange *exchange;
+
+	server->answers |= server->resumes != NULL;
+	server->resumed_at_us = loop_now_us(server->loop);
+	while ((exchange = server->resumes)) {
+		server->resumes = exchange->resumes_next;
+		exchange->resumes = exchange->suspended = false;
+		server->suspended--;
+		if (exchange->state == EXCHANGE_SUSPENDED) {
+			exchange->state = EXCHANGE_PARKED;
+			server->parked++;
+		}
+		MHD_resume_connection(exchange->connection);
+	}
+}
+
+/* How long until MHD must run again: 0 at once, -1 whenever there is something new.
+ *
+ * MHD says 0 as long as a request is parked, since it knows no difference between that and work. While
+ * there is progress it runs again at once, else a little later: nothing spins. */
+static int64_t server_delay_us(struct http_server *server)
 {
 	MHD_UNSIGNED_LONG_LONG delay_ms;
 
 	if (MHD_get_timeout(server->daemon, &delay_ms) == MHD_NO)
 		return -1;
 	if (!delay_ms && server->parked && !server->progress)
-		return LOOK_AGAIN_MS;
-	return delay_ms < INT32_MAX ? (int64_t)delay_ms : INT32_MAX;
+		return LOOK_AGAIN_US;
+	return delay_ms < INT32_MAX ? (int64_t)delay_ms * 1000 : INT32_MAX;
 }
 
 static void server_run(struct http_server *server)
 {
-	bool answers = server->answers;
-	int64_t delay_ms, at_us;
+	int64_t now_us = loop_now_us(server->loop), delay_us, resume_us;
+	bool answers;
 
+	resume_us = server->resumed_at_us + server->suspended / SUSPENDED_PER_US - now_us;
+	if (server->resumes && resume_us <= 0)
+		server_resume_all(server);
+	answers = server->answers;
 	server->answers = server->progress = false;
 	MHD_run(server->daemon);
 	if (answers)
 		MHD_run(server->daemon);
-	delay_ms = server_delay_ms(server);
-	if (!delay_ms)
+	delay_us = server_delay_us(server);
+	if (!delay_us)
 		http_server_wake(server);
-	if (delay_ms <= 0)
+	if (server->resumes && (delay_us < 0 || resume_us < delay_us))
+		delay_us = resume_us > 0 ? resume_us : 1;
+	if (delay_us <= 0)
 		return;
 	/* Only ever set earlier: when it fires too early it is set anew, which is seldom. */
-	at_us = loop_now_us(server->loop) + delay_ms * 1000;
-	if (!timer_started(&server->timer) || at_us < server->timer.at_us)
-		timer_start_us(&server->timer, delay_ms * 1000);
+	if (!timer_started(&server->timer) || now_us + delay_us < server->timer.at_us)
+		timer_start_us(&server->timer, delay_us);
 }
 
 static void server_flush(struct loop_hook *hook)
@@ -452,11 +504,12 @@ void http_destroy(struct http_server *server)
 	server->destroying = true;
 	for (exchange = server->active.next; exchange != &server->active;
 	     exchange = exchange->next) {
-		if (exchange->state == EXCHANGE_SUSPENDED)
-			MHD_resume_connection(exchange->connection);
-		else if (exchange->stream)
+		if (exchange->stream)
 			http_stream_hang_up(exchange);
+		else
+			http_server_resume(exchange);
 	}
+	server_resume_all(server);
 	MHD_run(server->daemon);
 	uv_poll_stop(&server->poll);
 	uv_poll_stop(&server->hangup_poll);

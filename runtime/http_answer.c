@@ -45,10 +45,9 @@ void http_answer_give(struct http_exchange *exchange, int status, struct MHD_Res
 	exchange->status = status;
 	if (exchange->state == EXCHANGE_ASKED)
 		return;
-	if (exchange->state == EXCHANGE_SUSPENDED) {
-		MHD_resume_connection(exchange->connection);
-		exchange->state = EXCHANGE_PARKED;
-		server->parked++;
+	if (exchange->suspended) {
+		http_server_resume(exchange);
+		return;
 	}
 	server->answers = true;
 	http_server_wake(server);

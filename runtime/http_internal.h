@@ -30,7 +30,6 @@ struct header {
 struct http_stream {
 	char *bytes;
 	size_t start, size, room;
-	bool suspended; /* MHD waits for more */
 	bool ended, hung_up, watched;
 };
 
@@ -39,6 +38,8 @@ struct http_exchange {
 	struct http_exchange *next, *previous; /* in use: a ring; free: a list by next */
 	struct MHD_Connection *connection;
 	enum exchange_state state;
+	bool suspended, resumes; /* resumes: in the server's list */
+	struct http_exchange *resumes_next;
 	int looks; /* how often MHD has asked while parked */
 	const char *method, *path;
 	char *body;
@@ -65,7 +66,9 @@ struct http_server {
 	struct loop_hook hook;
 	struct http_exchange active; /* a ring */
 	struct http_exchange *free;
-	int active_count, free_count, parked;
+	int active_count, free_count, parked, suspended;
+	struct http_exchange *resumes; /* suspended, and now to go on */
+	int64_t resumed_at_us;
 	bool answers;  /* some were given since MHD ran */
 	bool progress; /* MHD's last run did more than look at what is parked */
 	bool destroying, quiesced;
@@ -75,6 +78,9 @@ struct http_server {
 /* --- http.c --- */
 /* MHD has something to do: it runs at the end of this round. */
 void http_server_wake(struct http_server *server);
+/* MHD forgets the connection until http_server_resume(), which may be asked for more than once. */
+void http_server_suspend(struct http_exchange *exchange);
+void http_server_resume(struct http_exchange *exchange);
 
 /* --- http_answer.c --- */
 /* The answer is there: MHD takes it when the request callback returns, or is woken to fetch it. */

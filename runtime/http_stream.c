@@ -16,16 +16,6 @@
 #define WAITING_MAX (64 << 10)
 #define PIECE 4096
 
-static void stream_resume(struct http_exchange *exchange)
-{
-	if (exchange->stream->suspended) {
-		exchange->stream->suspended = false;
-		MHD_resume_connection(exchange->connection);
-	}
-	exchange->server->answers = true;
-	http_server_wake(exchange->server);
-}
-
 static ssize_t stream_read(void *self, uint64_t position, char *bytes, size_t max)
 {
 	struct http_exchange *exchange = self;
@@ -44,8 +34,7 @@ static ssize_t stream_read(void *self, uint64_t position, char *bytes, size_t ma
 	}
 	if (stream->ended)
 		return MHD_CONTENT_READER_END_OF_STREAM;
-	stream->suspended = true;
-	MHD_suspend_connection(exchange->connection);
+	http_server_suspend(exchange);
 	return 0;
 }
 
@@ -98,7 +87,7 @@ bool http_stream_write(struct http_exchange *exchange, const void *bytes, size_t
 	}
 	memcpy(stream->bytes + stream->size, bytes, size);
 	stream->size += size;
-	stream_resume(exchange);
+	http_server_resume(exchange);
 	return true;
 }
 
@@ -106,13 +95,13 @@ void http_stream_end(struct http_exchange *exchange)
 {
 	exchange->stream->ended = true;
 	exchange->gone = NULL; /* the writer has let go of it */
-	stream_resume(exchange);
+	http_server_resume(exchange);
 }
 
 void http_stream_hang_up(struct http_exchange *exchange)
 {
 	exchange->stream->hung_up = true;
-	stream_resume(exchange);
+	http_server_resume(exchange);
 }
 
 void http_stream_free(struct http_exchange *exchange)

@@ -1,5 +1,6 @@
 /* What a request costs: answers of 20 bytes, given at once (/now), at the end of the next round
- * (/soon) or by a timer, a batch every millisecond (/later). Run it, then:
+ * (/soon), by a timer, a batch every millisecond (/later), or 64 at a time in the order of arrival, a
+ * batch a round (/queue, for many connections). Run it, then:
  *
  *     wrk -t1 -c64 -d3 http://127.0.0.1:PORT/soon
  *
@@ -12,13 +13,14 @@
 
 #include "runtime/http.h"
 
-#define WAITING_MAX 20000
+#define WAITING_MAX 65536 /* a power of two */
+#define BATCH_MAX 64
 
 static struct loop *loop;
-static struct http_exchange *waiting[WAITING_MAX];
-static int waiting_count;
+static struct http_exchange *waiting[WAITING_MAX]; /* a ring */
+static unsigned first, end;
 static long requests;
-static struct loop_hook soon;
+static struct loop_hook soon, queue;
 static struct timer later;
 
 static void answer(struct http_exchange *exchange)
@@ -27,31 +29,36 @@ static void answer(struct http_exchange *exchange)
 	http_respond_static(exchange, 200, "text/plain", "twenty bytes of text", 20);
 }
 
-static void answer_all(void)
+static void answer_some(unsigned max)
 {
-	for (int i = 0; i < waiting_count; i++)
-		answer(waiting[i]);
-	waiting_count = 0;
+	for (; first != end && max--; first++)
+		if (waiting[first % WAITING_MAX])
+			answer(waiting[first % WAITING_MAX]);
 }
 
 static void soon_run(struct loop_hook *hook)
 {
 	(void)hook;
-	answer_all();
+	answer_some(WAITING_MAX);
+}
+
+static void queue_run(struct loop_hook *hook)
+{
+	answer_some(BATCH_MAX);
+	if (first != end)
+		loop_defer(loop, LOOP_GATHER, hook);
 }
 
 static void later_fire(struct timer *timer)
 {
 	(void)timer;
-	answer_all();
+	answer_some(WAITING_MAX);
 }
 
-static void gone(struct http_exchange *exchange, void *context)
+static void gone(struct http_exchange *exchange, void *place)
 {
-	(void)context;
-	for (int i = 0; i < waiting_count; i++)
-		if (waiting[i] == exchange)
-			waiting[i--] = waiting[--waiting_count];
+	(void)exchange;
+	*(struct http_exchange **)place = NULL;
 }
 
 static void request(void *self, struct http_exchange *exchange)
@@ -63,10 +70,12 @@ static void request(void *self, struct http_exchange *exchange)
 		answer(exchange);
 		return;
 	}
-	http_set_context(exchange, NULL, gone);
-	waiting[waiting_count++] = exchange;
+	http_set_context(exchange, &waiting[end % WAITING_MAX], gone);
+	waiting[end++ % WAITING_MAX] = exchange;
 	if (!strcmp(path, "/soon"))
 		loop_defer(loop, LOOP_GATHER, &soon);
+	else if (!strcmp(path, "/queue"))
+		loop_defer(loop, LOOP_GATHER, &queue);
 	else if (!timer_started(&later))
 		timer_start_us(&later, 1000);
 }
@@ -81,6 +90,7 @@ static void stop(uv_signal_t *handle, int number)
 int main(int argc, char **argv)
 {
 	struct http_options options = {.address = argc > 1 ? argv[1] : "127.0.0.1:0",
+				       .connections_max = WAITING_MAX,
 				       .request = request};
 	struct http_server *server;
 	struct rusage usage;
@@ -92,10 +102,11 @@ int main(int argc, char **argv)
 	if (!server)
 		return EXIT_FAILURE;
 	soon.run = soon_run;
+	queue.run = queue_run;
 	timer_init(&later, loop, later_fire);
 	uv_signal_init(loop_uv(loop), &interrupt);
 	uv_signal_start(&interrupt, stop, SIGINT);
-	printf("http://127.0.0.1:%d/now, /soon, /later\n", http_port(server));
+	printf("http://127.0.0.1:%d/now, /soon, /later, /queue\n", http_port(server));
 	fflush(stdout);
 	loop_run(loop);
 	getrusage(RUSAGE_SELF, &usage);
