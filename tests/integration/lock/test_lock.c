@@ -252,7 +252,7 @@ START_TEST(hands_over_when_a_lease_runs_out_and_not_before)
 	ck_assert_int_gt(acquired(asking), token);
 	waited_us = clock_monotonic_us() - started_us;
 	ck_assert_int_ge(waited_us, 699 * 1000);
-	ck_assert_int_lt(waited_us, 1000 * 1000);
+	ck_assert_int_lt(waited_us, 2000 * 1000);
 }
 END_TEST
 
@@ -397,7 +397,7 @@ START_TEST(passes_over_the_waiters_of_a_killed_instance)
 	released_us = clock_monotonic_us();
 	later = acquired(patient);
 	ck_assert_int_gt(later, token);
-	ck_assert_int_lt(clock_monotonic_us() - released_us, (CLAIM_MS + 500) * 1000);
+	ck_assert_int_lt(clock_monotonic_us() - released_us, (CLAIM_MS + 2000) * 1000);
 	ck_assert_int_eq(look(clients[0], "a", &token), 0);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(acquired(lost[i]), 0);
