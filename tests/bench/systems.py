@@ -19,8 +19,6 @@ from processes import (BenchError, Group, Measured, free_port, http_get, http_re
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-# The load comes from one address and is one long burst: what protects a real edge from that is switched off.
-UNLIMITED = {}
 
 
 class System(Group):
@@ -76,8 +74,9 @@ class System(Group):
 
 
 class Stampede(System):
-    def __init__(self, build, services, bus=None):
+    def __init__(self, build, services, bus=None, **settings):
         super().__init__(build, bus)
+        self.settings = settings
         try:
             self.start_redis()
             ports = {name: free_port() for name in ("inventory", "order", "lock", "scheduler", "gateway")}
@@ -97,9 +96,7 @@ class Stampede(System):
             "STAMPEDE_ADMIN_ADDRESS": f"127.0.0.1:{ports[name] + 1000}",
             "STAMPEDE_HTTP_ADDRESS": f"127.0.0.1:{self.http}", "STAMPEDE_LOG_LEVEL": "warn",
             **{"STAMPEDE_" + other.upper(): f"127.0.0.1:{port}"
-               for other, port in ports.items() if other != "gateway"}}
-        if name == "gateway":
-            environment |= UNLIMITED
+               for other, port in ports.items() if other != "gateway"}, **self.settings}
         self.start(name, [self.program("stampede-" + name)], http_ready(ports[name] + 1000), environment)
 
 
