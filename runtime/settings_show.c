@@ -13,6 +13,7 @@
 
 #define PREFIX "STAMPEDE_"
 #define NAME_MAX_BYTES 64
+#define DISTANCE_CLOSE 3
 
 /* One environment often serves all five processes and the command: what another of them reads is no
  * mistake here. */
@@ -69,8 +70,11 @@ struct search {
 /* True when `known` is what is looked for. */
 static bool search_try(struct search *search, const char *known)
 {
-	size_t far = distance(search->name, known);
+	size_t far = distance(search->name, known), size = strlen(known);
 
+	if (far > DISTANCE_CLOSE && !strncmp(search->name, known, size) &&
+	    search->name[size] == '_')
+		far = DISTANCE_CLOSE; /* STAMPEDE_REDIS_URL for STAMPEDE_REDIS */
 	if (far < search->distance) {
 		search->distance = far;
 		search->nearest = known;
@@ -112,8 +116,9 @@ static void warn_unless_known(const struct setting *const *tables, const char *n
 	for (const char *const *other = elsewhere; *other; other++)
 		if (search_try(&search, *other))
 			return;
-	log_event(LOG_WARN, "setting_unknown", log_text("name", name),
-		  log_text("nearest", search.nearest));
+	/* Far from all we know, it is more likely another process's than a mistake. */
+	log_event(search.distance <= DISTANCE_CLOSE ? LOG_WARN : LOG_INFO, "setting_unknown",
+		  log_text("name", name), log_text("nearest", search.nearest));
 }
 
 void settings_warn_unknown(const struct setting *const *tables)

@@ -180,11 +180,19 @@ START_TEST(warns_of_unknown_names_with_the_nearest)
 	setenv("STAMPEDE_INVENTORY_PORT", "tcp://10.0.0.1:7001", 1);
 	setenv("STAMPEDE_INVENTORY_PORT_7001_TCP", "tcp://10.0.0.1:7001", 1);
 	setenv("STAMPEDE_REDIS", "redis://elsewhere", 1);
+	setenv("STAMPEDE_T_URL_OF_REDIS", "x", 1);
+	setenv("STAMPEDE_GATEWAY_SOMETHING", "x", 1);
 	capture_begin();
 	settings_warn_unknown(tables);
 	log = capture_end();
 	ck_assert_ptr_nonnull(
 		strstr(log, "\"STAMPEDE_T_NUMEBR\",\"nearest\":\"STAMPEDE_T_NUMBER\""));
+	ck_assert_ptr_nonnull(
+		strstr(log, "\"warn\",\"service\":\"stampede\",\"event\":\"setting_unknown\","
+			    "\"name\":\"STAMPEDE_T_URL_OF_REDIS\""));
+	ck_assert_ptr_nonnull(
+		strstr(log, "\"info\",\"service\":\"stampede\",\"event\":\"setting_unknown\","
+			    "\"name\":\"STAMPEDE_GATEWAY_SOMETHING\""));
 	ck_assert_ptr_null(strstr(log, "STAMPEDE_INVENTORY"));
 	ck_assert_ptr_null(strstr(log, "STAMPEDE_REDIS"));
 	ck_assert_ptr_null(strstr(log, "STAMPEDE_T_REQUIRED"));
