@@ -25,9 +25,21 @@ struct change {
 	bool confirm;
 };
 
+/* A batch in hand: each partition may have one. */
+struct handling {
+	struct events *events;
+	struct bus_batch *batch;
+	struct arena arena;
+	struct change *changes;
+	int count;
+	struct settlement *settlements;
+	int settlements_count, left;
+	bool failed;
+};
+
 struct settlement {
 	struct redis_op op;
-	struct events *events;
+	struct handling *handling;
 	const char *sale_id;
 	int first, count;
 };
@@ -35,29 +47,18 @@ struct settlement {
 struct events {
 	struct inventory *inventory;
 	struct bus_consumer *consumer;
-	/* the batch in hand */
-	struct bus_batch *batch;
-	struct arena arena;
-	struct change *changes;
-	int changes_count;
-	struct settlement *settlements;
-	int left, settlements_count;
-	bool failed;
 	struct counter *confirmed, *released, *unknown, *conflicts;
 };
 
-static void events_finish(struct events *events)
+static void handling_finish(struct handling *handling)
 {
-	struct bus_batch *batch = events->batch;
-
-	events->batch = NULL;
-	arena_reset(&events->arena);
-	free(events->changes);
-	events->changes = NULL;
-	if (events->failed)
-		bus_batch_again(batch, AGAIN_MS);
+	if (handling->failed)
+		bus_batch_again(handling->batch, AGAIN_MS);
 	else
-		bus_batch_done(batch);
+		bus_batch_done(handling->batch);
+	arena_reset(&handling->arena);
+	free(handling->changes);
+	free(handling);
 }
 
 static void count_verdict(struct events *events, const struct change *change, int verdict)
@@ -80,63 +81,61 @@ static void count_verdict(struct events *events, const struct change *change, in
 static void settled(struct redis_op *op, enum status status, const redisReply *reply)
 {
 	struct settlement *settlement = container_of(op, struct settlement, op);
-	struct events *events = settlement->events;
+	struct handling *handling = settlement->handling;
+	struct events *events = handling->events;
 	const char *entry;
 
 	if (status != STATUS_OK) {
-		events->failed = true;
+		handling->failed = true;
 	} else if (reply->type == REDIS_REPLY_ARRAY) {
 		for (int i = 0; i < settlement->count; i++)
-			count_verdict(events, &events->changes[settlement->first + i],
+			count_verdict(events, &handling->changes[settlement->first + i],
 				      store_settled(reply, (size_t)i, &entry));
 		watches_changed(events->inventory->watches, settlement->sale_id);
 	} else { /* no such sale */
 		for (int i = 0; i < settlement->count; i++)
-			count_verdict(events, &events->changes[settlement->first + i],
+			count_verdict(events, &handling->changes[settlement->first + i],
 				      STORE_REFUSED);
 	}
-	if (--events->left == 0)
-		events_finish(events);
+	if (--handling->left == 0)
+		handling_finish(handling);
 }
 
-static void settle(struct events *events, int first, int count)
+static void settle(struct handling *handling, int first, int count)
 {
-	struct settlement *settlement = &events->settlements[events->settlements_count++];
+	struct settlement *settlement = &handling->settlements[handling->settlements_count++];
 	const char *orders[STORE_FIELDS_MAX];
 	bool confirms[STORE_FIELDS_MAX];
 
 	for (int i = 0; i < count; i++) {
-		orders[i] = events->changes[first + i].order_id;
-		confirms[i] = events->changes[first + i].confirm;
+		orders[i] = handling->changes[first + i].order_id;
+		confirms[i] = handling->changes[first + i].confirm;
 	}
 	*settlement = (struct settlement){.op.done = settled,
-					  .events = events,
-					  .sale_id = events->changes[first].sale_id,
+					  .handling = handling,
+					  .sale_id = handling->changes[first].sale_id,
 					  .first = first,
 					  .count = count};
-	events->left++;
-	store_send_settle(events->inventory->store, &settlement->op, settlement->sale_id, orders,
-			  confirms, count);
+	handling->left++;
+	store_send_settle(handling->events->inventory->store, &settlement->op, settlement->sale_id,
+			  orders, confirms, count);
 }
 
 /* Runs of one sale; changes of one order stay in order, since scripts run in the order they are sent. */
-static void settle_all(struct events *events)
+static void settle_all(struct handling *handling)
 {
+	const struct change *changes = handling->changes;
 	int first = 0;
 
-	events->settlements = arena_alloc(&events->arena, (size_t)events->changes_count *
-								  sizeof(struct settlement));
-	events->settlements_count = 0;
-	events->left = 1; /* until all are sent */
-	for (int i = 1; i <= events->changes_count; i++) {
-		if (i < events->changes_count && i - first < STORE_FIELDS_MAX &&
-		    !strcmp(events->changes[i].sale_id, events->changes[first].sale_id))
+	handling->settlements =
+		arena_alloc(&handling->arena, (size_t)handling->count * sizeof(struct settlement));
+	for (int i = 1; i <= handling->count; i++) {
+		if (i < handling->count && i - first < STORE_FIELDS_MAX &&
+		    !strcmp(changes[i].sale_id, changes[first].sale_id))
 			continue;
-		settle(events, first, i - first);
+		settle(handling, first, i - first);
 		first = i;
 	}
-	if (--events->left == 0)
-		events_finish(events);
 }
 
 static bool is_id(const char *text)
@@ -146,12 +145,13 @@ static bool is_id(const char *text)
 	return size && size <= ID_MAX;
 }
 
-static void take_record(struct events *events, const Stampede__Events__V1__OrdersChanged *record)
+static void take_record(struct handling *handling,
+			const Stampede__Events__V1__OrdersChanged *record)
 {
-	size_t count = (size_t)events->changes_count + record->n_changes;
+	size_t count = (size_t)handling->count + record->n_changes;
 
-	events->changes = realloc(events->changes, count * sizeof(struct change));
-	assert(events->changes || !count);
+	handling->changes = realloc(handling->changes, count * sizeof(struct change));
+	assert(handling->changes || !count);
 	for (size_t i = 0; i < record->n_changes; i++) {
 		const Stampede__Order__V1__Order *order = record->changes[i]->order;
 
@@ -159,7 +159,7 @@ static void take_record(struct events *events, const Stampede__Events__V1__Order
 		    (order->status != STAMPEDE__ORDER__V1__ORDER_STATUS__ORDER_STATUS_PAID &&
 		     order->status != STAMPEDE__ORDER__V1__ORDER_STATUS__ORDER_STATUS_CANCELLED))
 			continue; /* placed: nothing to do */
-		events->changes[events->changes_count++] = (struct change){
+		handling->changes[handling->count++] = (struct change){
 			order->sale_id, order->order_id,
 			order->status == STAMPEDE__ORDER__V1__ORDER_STATUS__ORDER_STATUS_PAID};
 	}
@@ -167,27 +167,27 @@ static void take_record(struct events *events, const Stampede__Events__V1__Order
 
 static void events_batch(void *self, struct bus_batch *batch)
 {
-	struct events *events = self;
+	struct handling *handling = calloc(1, sizeof(*handling));
 
-	assert(!events->batch);
-	events->batch = batch;
-	events->failed = false;
-	events->changes_count = 0;
+	assert(handling);
+	handling->events = self;
+	handling->batch = batch;
+	arena_init(&handling->arena, NULL, 0);
 	for (int i = 0; i < batch->count; i++) {
 		Stampede__Events__V1__OrdersChanged *record =
 			stampede__events__v1__orders_changed__unpack(
-				arena_allocator(&events->arena), batch->records[i].value_size,
+				arena_allocator(&handling->arena), batch->records[i].value_size,
 				batch->records[i].value);
 
 		if (record)
-			take_record(events, record);
+			take_record(handling, record);
 		else
 			bus_batch_fail(batch, i, "not an OrdersChanged");
 	}
-	if (events->changes_count)
-		settle_all(events);
+	if (handling->count)
+		settle_all(handling);
 	else
-		events_finish(events);
+		handling_finish(handling);
 }
 
 static double backlog_read(void *self)
@@ -204,7 +204,6 @@ struct events *events_create(struct inventory *inventory)
 
 	assert(events);
 	events->inventory = inventory;
-	arena_init(&events->arena, NULL, 0);
 	events->confirmed = metrics_counter(metrics, "stampede_reservations_settled_total",
 					    "Reservations settled by events.", "to=\"confirmed\"");
 	events->released = metrics_counter(metrics, "stampede_reservations_settled_total",
@@ -222,12 +221,8 @@ struct events *events_create(struct inventory *inventory)
 	return events;
 }
 
-/* After the bus is closed. */
+/* After the bus is closed: no batch is in hand. */
 void events_destroy(struct events *events)
 {
-	if (!events)
-		return;
-	arena_reset(&events->arena);
-	free(events->changes);
 	free(events);
 }

@@ -139,10 +139,10 @@ static void inventory_free(struct process *process)
 		return;
 	watches_destroy(inventory->watches);
 	sales_destroy(inventory->sales);
+	node_destroy(inventory->node);
+	redis_destroy(inventory->redis); /* ends what events has in hand while the bus is there */
 	bus_destroy(inventory->bus);
 	events_destroy(inventory->events);
-	node_destroy(inventory->node);
-	redis_destroy(inventory->redis);
 	outbox_destroy(inventory->outbox);
 	store_destroy(inventory->store);
 	free(inventory);
