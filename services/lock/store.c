@@ -163,6 +163,9 @@ static void store_answered(struct redis_op *redis_op, enum status status, const 
 
 	if (status == STATUS_OK && !holding_read(reply, &holding))
 		status = STATUS_INTERNAL;
+	/* Redis's time ran out, not the call's. */
+	if (status == STATUS_DEADLINE_EXCEEDED)
+		status = STATUS_UNAVAILABLE;
 	op->done(op, status, status == STATUS_OK ? &holding : NULL);
 }
 

@@ -204,7 +204,8 @@ static enum status store_heard(struct store_queue *queue, enum status status,
 		status = STATUS_INTERNAL;
 	if (status != STATUS_OK) {
 		options->unsure(options->self, queue);
-		return status;
+		/* Redis's time ran out, not the call's. */
+		return status == STATUS_DEADLINE_EXCEEDED ? STATUS_UNAVAILABLE : status;
 	}
 	heads = (struct heads){
 		.now_ms = reply_number(reply, 0),
@@ -412,6 +413,8 @@ static void store_taken(struct redis_op *op, enum status status, const redisRepl
 	}
 	if (status == STATUS_OK)
 		take->leases_end_ms = reply_number(reply, LEASES_END);
+	if (status == STATUS_DEADLINE_EXCEEDED)
+		status = STATUS_UNAVAILABLE;
 	/* First the deliveries, then the heads: these may start the next take. */
 	take->done(take, status, deliveries, count);
 	(void)store_heard(queue, status, reply);

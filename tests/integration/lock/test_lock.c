@@ -483,6 +483,28 @@ START_TEST(says_unavailable_while_redis_is_away)
 }
 END_TEST
 
+/* The call was told that Redis is away, but the script ran: its instance passes the lock on at once. */
+START_TEST(declines_for_a_call_that_was_told_unavailable)
+{
+	int64_t token = acquire(clients[0], "a", "alice"), started_us;
+	struct asking *lost, *patient;
+
+	redis_server_pause(redis);
+	lost = acquire_in(clients[1], "a", "lost", "1", 30000, 10000);
+	asking_wait(lost, &stampede__lock__v1__acquire_response__descriptor);
+	ck_assert_int_eq(asking_status(lost), STATUS_UNAVAILABLE);
+	asking_free(lost);
+	redis_server_resume(redis);
+	wait_for_waiters("a", 1);
+	patient = acquire_in(clients[1], "a", "patient", "1", 30000, 10000);
+	wait_for_waiters("a", 2);
+	ck_assert_int_eq(release(clients[0], "a", token), STATUS_OK);
+	started_us = clock_monotonic_us();
+	ck_assert_int_gt(acquired(patient), token);
+	ck_assert_int_lt(clock_monotonic_us() - started_us, CLAIM_MS * 1000);
+}
+END_TEST
+
 START_TEST(leaves_the_line_when_it_is_told_to_stop)
 {
 	int64_t token = acquire(clients[0], "a", "alice");
@@ -521,6 +543,7 @@ int main(void)
 	tcase_add_test(tests, keeps_places_and_grows_tokens_across_a_restart_of_redis);
 	tcase_add_test(tests, grows_tokens_and_rebuilds_the_line_when_redis_forgets_all);
 	tcase_add_test(tests, says_unavailable_while_redis_is_away);
+	tcase_add_test(tests, declines_for_a_call_that_was_told_unavailable);
 	tcase_add_test(tests, leaves_the_line_when_it_is_told_to_stop);
 	suite_add_tcase(suite, tests);
 	srunner_run_all(runner, CK_NORMAL);

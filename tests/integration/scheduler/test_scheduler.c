@@ -284,7 +284,7 @@ static int job_status(struct rpc_client *client, const char *id, int *ret_tries)
 
 /* --- the bus's other end --------------------------------------------------------------------- */
 
-#define FIRED_MAX 4096
+#define FIRED_MAX 8192
 
 static struct {
 	struct bus *bus;
@@ -840,6 +840,54 @@ START_TEST(finishes_what_runs_when_it_is_told_to_stop)
 }
 END_TEST
 
+/* At least once, whatever dies: instances, the bus and Redis, while jobs are published and fired. */
+START_TEST(loses_no_job_whatever_is_killed)
+{
+	enum { BATCHES = 12, JOBS = 200 };
+	static struct plan plans[JOBS];
+	static bool seen[BATCHES * JOBS];
+	int distinct = 0, looked = 0;
+	int64_t started_us;
+
+	listener_start();
+	for (int batch = 0; batch < BATCHES; batch++) {
+		for (int i = 0; i < JOBS; i++) {
+			char id[32], key[32];
+
+			snprintf(id, sizeof(id), "%d", batch * JOBS + i);
+			snprintf(key, sizeof(key), "%d", i % 4);
+			plan_make(&plans[i], id, clock_wall_ms() + i * 2);
+			plan_topic(&plans[i], key);
+		}
+		while (publish_batch(clients[1], plans, JOBS) != STATUS_OK)
+			rpc_client_run_ms(20);
+		rpc_client_run_ms(100);
+		if (batch % 3 == 0) {
+			service_process_free(instances[0]);
+			instances[0] = start_instance();
+		} else if (batch % 3 == 1) {
+			redis_server_restart(redis);
+		} else {
+			redis_server_restart(bus_redis);
+		}
+	}
+	started_us = clock_monotonic_us();
+	while (distinct < BATCHES * JOBS) {
+		for (; looked < listener.count; looked++) {
+			int id = atoi(listener.jobs[looked].id);
+
+			ck_assert_int_ge(listener.jobs[looked].at_ms, listener.jobs[looked].due_ms);
+			distinct += !seen[id];
+			seen[id] = true;
+		}
+		ck_assert_msg(clock_monotonic_us() - started_us < 40000000, "%d of %d", distinct,
+			      BATCHES * JOBS);
+		rpc_client_run_ms(20);
+	}
+	listener_stop();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("scheduler");
@@ -867,6 +915,7 @@ int main(void)
 	tcase_add_test(tests, gives_a_callback_up_after_its_tries);
 	tcase_add_test(tests, delivers_again_what_a_killed_instance_had_taken);
 	tcase_add_test(tests, finishes_what_runs_when_it_is_told_to_stop);
+	tcase_add_test(tests, loses_no_job_whatever_is_killed);
 	suite_add_tcase(suite, tests);
 	srunner_run_all(runs, CK_NORMAL);
 	failed = srunner_ntests_failed(runs);
