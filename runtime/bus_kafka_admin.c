@@ -113,17 +113,19 @@ static void admin_open(struct admin_job *job)
 
 /* --- figures, on the thread -------------------------------------------------------------- */
 
-static int64_t admin_end(rd_kafka_t *handle, const char *topic, int32_t partition, int64_t *ret_low)
+/* Asked by the producer: on a consumer's connection it would wait behind the fetch. */
+static int64_t admin_end(rd_kafka_t *producer, const char *topic, int32_t partition,
+			 int64_t *ret_low)
 {
 	int64_t low, high;
 
-	if (rd_kafka_query_watermark_offsets(handle, topic, partition, &low, &high, FIGURE_MS))
+	if (rd_kafka_query_watermark_offsets(producer, topic, partition, &low, &high, FIGURE_MS))
 		return -1;
 	*ret_low = low;
 	return high;
 }
 
-static int64_t admin_backlog(const struct kafka_consumer *kafka)
+static int64_t admin_backlog(rd_kafka_t *producer, const struct kafka_consumer *kafka)
 {
 	rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_copy(kafka->all);
 	int64_t backlog = 0;
@@ -133,7 +135,7 @@ static int64_t admin_backlog(const struct kafka_consumer *kafka)
 	for (int i = 0; i < list->cnt && backlog >= 0; i++) {
 		const rd_kafka_topic_partition_t *part = &list->elems[i];
 		int64_t low = 0;
-		int64_t end = admin_end(kafka->handle, part->topic, part->partition, &low);
+		int64_t end = admin_end(producer, part->topic, part->partition, &low);
 
 		if (end < 0 || part->err)
 			backlog = -1;
@@ -144,16 +146,16 @@ static int64_t admin_backlog(const struct kafka_consumer *kafka)
 	return backlog;
 }
 
-static void admin_figures(struct kafka_consumer *kafka)
+static void admin_figures(rd_kafka_t *producer, struct kafka_consumer *kafka)
 {
 	const struct bus_consumer *consumer = &kafka->consumer;
 	int64_t low = 0, end;
 
 	kafka->probed_dead = -1;
-	kafka->probed_backlog = admin_backlog(kafka);
+	kafka->probed_backlog = admin_backlog(producer, kafka);
 	if (kafka->probed_backlog < 0)
 		return;
-	end = admin_end(kafka->handle, consumer->next_topics[consumer->retries]->name, 0, &low);
+	end = admin_end(producer, consumer->next_topics[consumer->retries]->name, 0, &low);
 	if (end >= 0)
 		kafka->probed_dead = end - low;
 }
@@ -167,7 +169,7 @@ static void admin_probe(struct admin_job *job)
 		return;
 	rd_kafka_metadata_destroy(metadata);
 	for (int i = 0; i < job->consumers_count && !atomic_load(&job->admin->quits); i++)
-		admin_figures(job->consumers[i]);
+		admin_figures(job->admin->producer, job->consumers[i]);
 }
 
 static void admin_run(void *self, struct job *jobs)
