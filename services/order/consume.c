@@ -1,14 +1,14 @@
 /* See consume.h.
  *
- *     reservations   decode, check ──► one placement ──► placed: batch done (the position is committed)
+ *     reservations   decode, check ──► one placement ──► placed: batch done (position committed)
  *                         │                  └──────────► database down: the batch again
- *                         └─ nonsense, or its request has another order ──► that part alone is retried,
- *                            after the last retry dead: an alarm, and its units are released by the outbox
+ *                         └─ nonsense, or its request has another order ──► that part is retried;
+ *                            in the end dead: an alarm, its units are released by the outbox
  *     unpaid-orders  decode ──► one batch of moves ──► cancelled, or was not pending: done
  *                                                └────► no such order (yet): that part is retried
  *
- * A batch comes again after a crash: orders already placed fall on the unique index, moves already made on their
- * condition.
+ * A batch comes again after a crash: orders already placed fall on the unique index, moves
+ * already made on their condition.
  */
 #include "services/order/consume.h"
 
@@ -82,7 +82,7 @@ void consume_destroy(struct consume *consume)
 	free(consume);
 }
 
-/* --- reservations ------------------------------------------------------------------------------ */
+/* --- reservations --------------------------------------------------------------------------- */
 
 struct reservation_batch {
 	struct consume *consume;
@@ -180,7 +180,7 @@ void consume_reservations(void *self, struct bus_batch *batch)
 	store_place(consume->service->store, &work->placement);
 }
 
-/* --- reservations given up ---------------------------------------------------------------------- */
+/* --- reservations given up ------------------------------------------------------------------ */
 
 /* Units of a record given up, on their way into the outbox, from where the relay releases them. */
 struct release {
@@ -264,7 +264,7 @@ void consume_dead_reservations(void *self, const struct bus_record *record)
 	arena_reset(&arena);
 }
 
-/* --- unpaid orders ------------------------------------------------------------------------------- */
+/* --- unpaid orders -------------------------------------------------------------------------- */
 
 struct unpaid_batch {
 	struct consume *consume;
@@ -286,8 +286,8 @@ static bool job_order(const Stampede__Events__V1__JobFired *fired, int64_t *ret_
 	return fired->job && order_id_parse(fired->job->job_id, ret_order_id);
 }
 
-/* The jobs of one record that must come again: their order is not there, or they name none. Moves stand in the
- * order of the jobs that name an order; `at` walks along them. */
+/* The jobs of one record that must come again: their order is not there, or they name none.
+ * Moves stand in the order of the jobs that name an order; `at` walks along them. */
 static void unpaid_record_over(struct unpaid_batch *work, int index, int *at)
 {
 	Stampede__Events__V1__JobsFired *fired = work->fired[index], again;

@@ -1,5 +1,6 @@
-/* See events.h. The bus connects by itself and says by bus_state() whether it is there: without it the service is
- * not ready, orders stay in the outbox, and the relay goes on when it is back. */
+/* See events.h. The bus connects by itself and says by bus_state() whether it is there:
+ * without it the service is not ready, orders stay in the outbox, and the relay goes on when
+ * it is back. */
 #include "services/order/events.h"
 
 #include <assert.h>

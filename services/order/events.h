@@ -1,5 +1,5 @@
-/* The bus as the order service uses it: two topics in, one out. Only this file and consume.c, which handles
- * batches, know the bus. */
+/* The bus as the order service uses it: two topics in, one out. Only this file and consume.c,
+ * which handles batches, know the bus. */
 #pragma once
 
 #include "runtime/bus.h"

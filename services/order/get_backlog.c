@@ -1,5 +1,5 @@
-/* OrderService.GetBacklog: how far behind the consumers and the outbox are. Answers from memory; UNAVAILABLE as
- * long as the bus or the database has not been seen. */
+/* OrderService.GetBacklog: how far behind the consumers and the outbox are. Answers from
+ * memory; UNAVAILABLE as long as the bus or the database has not been seen. */
 #include "services/order/events.h"
 #include "services/order/service.h"
 

@@ -2,9 +2,9 @@
  *
  *     begin ──► read ──► reply
  *
- * A page token is the last id of the page before, and a mark of the filter it belongs to: a token used
- * with another filter is refused rather than answered wrongly. One order more than the page holds is
- * read, to know whether there is a next page.
+ * A page token is the last id of the page before, and a mark of the filter it belongs to: a
+ * token used with another filter is refused rather than answered wrongly. One order more than
+ * the page holds is read, to know whether there is a next page.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* stampede-order: turns reservations into orders and takes them through their states. See README.md. */
+/* stampede-order: reservations become orders and go through their states. See README.md. */
 #include <assert.h>
 #include <stdlib.h>
 

@@ -2,8 +2,9 @@
  *
  *     begin ──► moved ──► reply
  *
- * The update names the state it starts from, so of a payment, a cancellation and the end of the time to pay one wins. A
- * repeat brings the same payment reference; another one would be a second payment and is refused.
+ * The update names the state it starts from, so of a payment, a cancellation and the end of
+ * the time to pay one wins. A repeat brings the same payment reference; another one would be a
+ * second payment and is refused.
  */
 #include <string.h>
 

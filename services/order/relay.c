@@ -1,11 +1,12 @@
 /* See relay.h.
  *
- *     store commits ──► relay_take() ──► lane: one send under way ──► confirmed ──► ids ──► removed in a later commit
- *     start, overflow ─► sweep (records after the last taken) ─┘
+ *     commit ──► relay_take() ──► lane: one send under way ──► confirmed ──► removed later
+ *     start, overflow ──► sweep ───┘
  *
- * A lane sends one thing at a time, so its order stays whatever fails; what queues up meanwhile travels as
- * one record (repeated fields may be appended). A send that fails is repeated with growing pauses. Memory
- * is bounded: beyond HELD_MAX records are left in the database and swept when there is room.
+ * A lane sends one thing at a time, so its order stays whatever fails; what queues up
+ * meanwhile travels as one record (repeated fields may be appended). A send that fails is
+ * repeated with growing pauses. Memory is bounded: beyond HELD_MAX records are left in the
+ * database and swept when there is room.
  */
 #include "services/order/relay.h"
 
@@ -67,7 +68,7 @@ static void lane_send(struct relay_lane *lane);
 static void relay_sweep(struct relay *relay);
 static void relay_remove(struct relay *relay);
 
-/* --- removing what was handed on ---------------------------------------------------------------- */
+/* --- removing what was handed on ------------------------------------------------------------ */
 
 static void relay_removed(struct outbox_removal *removal)
 {
@@ -122,7 +123,7 @@ static void relay_confirm(struct relay *relay, int64_t id)
 		timer_start_us(&relay->remove_soon, REMOVE_AFTER_MS * 1000);
 }
 
-/* --- a lane ------------------------------------------------------------------------------------------ */
+/* --- a lane --------------------------------------------------------------------------------- */
 
 static void lane_sent(struct relay_lane *lane, enum status status)
 {
@@ -241,7 +242,7 @@ static void lane_send(struct relay_lane *lane)
 	rpc_start(&lane->rpc);
 }
 
-/* --- taking records in ------------------------------------------------------------------------------- */
+/* --- taking records in ---------------------------------------------------------------------- */
 
 static struct relay_lane *relay_lane(struct relay *relay, const struct outbox_record *record)
 {
@@ -334,7 +335,7 @@ void relay_kick(struct relay *relay)
 	relay_sweep(relay);
 }
 
-/* --- life ------------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------- */
 
 static void relay_add_lane(struct relay *relay, enum outbox_kind kind, int number)
 {

@@ -11,7 +11,8 @@ struct relay *relay_create(struct order_service *service);
 void relay_take(struct relay *relay, struct outbox_record *records);
 /* The bus or the database is back: try again now, and look for what was left behind. */
 void relay_kick(struct relay *relay);
-/* Hands nothing on any more; what was confirmed is still removed. What is left is handed on at the next start. */
+/* Hands nothing on any more; what was confirmed is still removed. What is left is handed on at
+ * the next start. */
 void relay_close(struct relay *relay);
 /* RPCs under way are given up first. */
 void relay_destroy(struct relay *relay);

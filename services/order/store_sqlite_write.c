@@ -17,7 +17,7 @@
 #include "services/order/store_sqlite.h"
 
 /* A transaction takes further jobs until it has that many rows. */
-#define ROWS_MAX 20000
+#define ROWS_MAX 5000
 
 static bool writer_sale(struct writer *writer, const char *sale_id, int64_t *ret_sale)
 {

@@ -2,8 +2,8 @@
  *
  *     begin ──► counted ──► reply
  *
- * Reads every order of the sale, on the thread for long reads: about a second for a million. A sale without orders (the
- * service cannot tell it from one that does not exist) has no counts.
+ * Reads every order of the sale, on the thread for long reads: about a second for a million. A
+ * sale without orders (the service cannot tell it from one that does not exist) has no counts.
  */
 #include "runtime/utf8.h"
 #include "services/order/service.h"

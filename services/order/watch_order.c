@@ -4,8 +4,9 @@
  *                ▲                        │
  *                └────────────────────────┘
  *
- * The watch is in the table before the first read, so no change falls between. What is sent is always read
- * anew: several changes at once are one message. An order that does not exist yet is waited for.
+ * The watch is in the table before the first read, so no change falls between. What is sent is
+ * always read anew: several changes at once are one message. An order that does not exist yet
+ * is waited for.
  */
 #include "services/order/service.h"
 #include "services/order/watches.h"

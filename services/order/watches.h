@@ -20,7 +20,8 @@ void watches_destroy(struct watches *watches);
 bool watches_add(struct watches *watches, struct watch *watch, int64_t order_id) MUST_USE;
 void watches_remove(struct watches *watches, struct watch *watch);
 void watches_notify(struct watches *watches, int64_t order_id);
-/* Continues when the order has changed, at once if it has already. UNAVAILABLE when the process drains. */
+/* Continues when the order has changed, at once if it has already. UNAVAILABLE when the
+ * process drains. */
 enum step watches_wait(struct watches *watches, struct call *call, struct watch *watch,
 		       call_then *then) MUST_USE;
 /* The process drains: every wait ends, now and later. */

@@ -1,5 +1,5 @@
-/* The order service as its neighbours see it: real processes of order, inventory and scheduler over a real
- * Redis, records put on the bus by the test, processes killed where that matters. */
+/* The order service as its neighbours see it: real processes of order, inventory and scheduler
+ * over a real Redis, records put on the bus by the test, processes killed where that matters. */
 #include <assert.h>
 #include <check.h>
 #include <stampede/events/v1/events.pb-c.h>
@@ -126,7 +126,7 @@ static void tear_down(void)
 	ck_assert_int_eq(system(command), 0);
 }
 
-/* --- records ------------------------------------------------------------------------------------- */
+/* --- records -------------------------------------------------------------------------------- */
 
 static int publishing;
 
@@ -158,7 +158,8 @@ static void publish(const void *value, size_t size)
 }
 
 #define RESERVATIONS_MAX 64
-/* A record of reservations with the ids first_id, first_id + 1 …, of quantity 1; `bad` of them, from the first, have none. */
+/* A record of reservations with the ids first_id, first_id + 1 …, of quantity 1; `bad` of
+ * them, from the first, have none. */
 static void publish_reservations(const char *sale_id, int64_t first_id, int count, int bad)
 {
 	static Stampede__Events__V1__ReservationMade made[RESERVATIONS_MAX],
@@ -187,7 +188,7 @@ static void publish_reservations(const char *sale_id, int64_t first_id, int coun
 	publish(bytes, protobuf_c_message_pack(&message.base, bytes));
 }
 
-/* --- asking -------------------------------------------------------------------------------------- */
+/* --- asking --------------------------------------------------------------------------------- */
 
 static enum status last_status;
 
@@ -348,7 +349,7 @@ static enum status pay(int64_t order_id, const char *reference, const char *deta
 	return ask(ORDER "PayOrder", &request, detail);
 }
 
-/* --- placing ----------------------------------------------------------------------------------------- */
+/* --- placing -------------------------------------------------------------------------------- */
 
 START_TEST(places_a_reservation_once_however_often_it_comes)
 {
@@ -433,7 +434,7 @@ START_TEST(a_poison_record_blocks_nobody_and_ends_in_the_dead_letters_its_units_
 }
 END_TEST
 
-/* --- states ------------------------------------------------------------------------------------------ */
+/* --- states --------------------------------------------------------------------------------- */
 
 static int states[8], states_count;
 static bool stream_over;
@@ -559,7 +560,7 @@ START_TEST(pays_while_the_bus_is_away_and_tells_of_it_later)
 }
 END_TEST
 
-/* --- reading ------------------------------------------------------------------------------------------ */
+/* --- reading -------------------------------------------------------------------------------- */
 
 static Stampede__Order__V1__ListOrdersRequest list_request;
 static char page_token[64];

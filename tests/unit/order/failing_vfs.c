@@ -1,4 +1,5 @@
-/* See failing_vfs.h. Files are those of the system's VFS, wrapped. Used from the store's threads, hence the atomics. */
+/* See failing_vfs.h. Files are those of the system's VFS, wrapped. Used from the store's
+ * threads, hence the atomics. */
 #include "failing_vfs.h"
 
 #include <sqlite3.h>

@@ -339,7 +339,7 @@ START_TEST(large_transactions_make_several_records)
 }
 END_TEST
 
-/* --- moving ------------------------------------------------------------------------------------- */
+/* --- moving --------------------------------------------------------------------------------- */
 
 START_TEST(pays_a_pending_order_once)
 {
@@ -408,7 +408,7 @@ START_TEST(of_two_moves_of_one_order_one_wins)
 }
 END_TEST
 
-/* --- the outbox ----------------------------------------------------------------------------------- */
+/* --- the outbox ----------------------------------------------------------------------------- */
 
 static void on_removed(struct outbox_removal *removal)
 {
@@ -474,10 +474,10 @@ START_TEST(an_addition_that_failed_can_be_tried_again)
 }
 END_TEST
 
-/* --- faults -------------------------------------------------------------------------------------- */
+/* --- faults --------------------------------------------------------------------------------- */
 
-/* A disk that fails at the n-th change, at any n: what was answered is there, what was not can be repeated, nothing is
- * there twice. */
+/* A disk that fails at the n-th change, at any n: what was answered is there, what was not can
+ * be repeated, nothing is there twice. */
 static void fail_at(int nth, int times, int code, bool *ret_failed)
 {
 	static struct batch first, second;
