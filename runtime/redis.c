@@ -35,37 +35,12 @@ static void redis_tell(struct loop_hook *hook);
 static void redis_expire(struct timer *timer);
 static void op_replied(redisAsyncContext *context, void *reply, void *data);
 
-/* --- lists ------------------------------------------------------------------------------------ */
-
-static void list_init(struct redis_list *list)
-{
-	list->previous = list->next = list;
-}
-
-static bool list_empty(const struct redis_list *list)
-{
-	return list->next == list;
-}
-
-static void list_append(struct redis_list *list, struct redis_list *item)
-{
-	item->previous = list->previous;
-	item->next = list;
-	list->previous->next = item;
-	list->previous = item;
-}
-
-static void list_remove(struct redis_list *item)
-{
-	item->previous->next = item->next;
-	item->next->previous = item->previous;
-}
-
 static struct redis_op_internal *list_first(struct redis_list *list)
 {
 	/* The analyser does not see that what is freed has left its list. */
 	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc) */
-	return list_empty(list) ? NULL : container_of(list->next, struct redis_op_internal, list);
+	return redis_list_empty(list) ? NULL
+				      : container_of(list->next, struct redis_op_internal, list);
 }
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -154,9 +129,9 @@ struct redis *redis_create(struct loop *loop, const struct redis_options *option
 	if (!redis->options.in_flight_max)
 		redis->options.in_flight_max = IN_FLIGHT_MAX;
 	redis->timeout_us = (options->timeout_ms ? options->timeout_ms : TIMEOUT_MS) * 1000;
-	list_init(&redis->waiting);
-	list_init(&redis->timed);
-	list_init(&redis->failed);
+	redis_list_init(&redis->waiting);
+	redis_list_init(&redis->timed);
+	redis_list_init(&redis->failed);
 	timer_init(&redis->expiry, loop, redis_expire);
 	redis->tell.run = redis_tell;
 	if (!redis_understand(redis, options)) {
@@ -238,7 +213,7 @@ static struct redis_op *op_part(struct redis_op_internal *internal)
 	struct redis_op *op = internal->op;
 
 	assert(op);
-	list_remove(&internal->list);
+	redis_list_remove(&internal->list);
 	timer_stop(&internal->timer);
 	internal->op = NULL;
 	op->internal = NULL;
@@ -270,7 +245,7 @@ static struct redis_op_internal *op_fail(struct redis_op_internal *internal, enu
 	struct redis *redis = internal->redis;
 
 	internal->status = status;
-	list_append(&redis->failed, &internal->list);
+	redis_list_append(&redis->failed, &internal->list);
 	loop_defer(redis->loop, LOOP_GATHER, &redis->tell);
 	return NULL;
 }
@@ -322,13 +297,13 @@ void redis_dispatch(struct redis_op_internal *internal, const struct redis_buffe
 		return;
 	}
 	if (op->deadline_us) {
-		list_append(&redis->timed, &internal->list);
+		redis_list_append(&redis->timed, &internal->list);
 		timer_init(&internal->timer, redis->loop, op_late);
 		timer_start_us(&internal->timer, op->deadline_us - internal->sent_us);
 		return;
 	}
 	internal->deadline_us = internal->sent_us + redis->timeout_us;
-	list_append(&redis->waiting, &internal->list);
+	redis_list_append(&redis->waiting, &internal->list);
 	if (!timer_started(&redis->expiry))
 		timer_start_us(&redis->expiry, redis->timeout_us);
 }
@@ -554,7 +529,7 @@ void redis_destroy(struct redis *redis)
 	redis->connection.is_ready = false;
 	redis->figures.connected->value = 0;
 	redis_fail_all(redis);
-	while (!list_empty(&redis->failed))
+	while (!redis_list_empty(&redis->failed))
 		redis_tell_failed(redis);
 	redis_connection_stop(&redis->connection);
 	loop_defer_cancel(redis->loop, LOOP_GATHER, &redis->tell);

@@ -17,8 +17,9 @@ struct redis;
 struct metrics;
 
 struct redis_options {
-	/* redis://[user:password@]host:port[/db], rediss://… (TLS), unix:///path, or
-	 * sentinel://[user:password@]host:port,host:port/master-name[/db] */
+	/* redis://[user:password@]host:port[/db], rediss://… (TLS), unix:///path[?db=N], or
+	 * sentinel://[user:password@]host:port,host:port/master-name[/db]; user (may be empty) and
+	 * password percent-encoded where needed */
 	const char *url;
 	const char *tls_ca; /* PEM; NULL: the system's */
 	int in_flight_max;  /* commands; more: RESOURCE_EXHAUSTED; 0: 100,000 */
@@ -75,7 +76,8 @@ void redis_forget(struct redis_op *op);
 const char *redis_error_text(const struct redis *redis);
 
 /* Several commands that must stand next to each other on the connection, e.g. EVALSHA then WAIT:
- * nothing comes between commands sent in one round without returning to the loop. */
+ * nothing comes between commands sent in one round without returning to the loop. Should the script
+ * have to be sent again (NOSCRIPT), the WAIT behind it is asked again too. */
 
 /* --- as a step -------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* hiredis in our loop: reading by uv_poll, writing once a round.
  *
- *     command ─► hiredis's buffer ─► addWrite ─► FLUSH hook ─► one write for all of the round's
- * commands └─ some is left ─► poll for WRITABLE until it is gone
+ *     command ─► hiredis's buffer ─► addWrite ─► FLUSH hook ─► one write for a round's commands
+ *                                                   └─ some is left ─► poll for WRITABLE
  *
  * epoll is told about writing only while connecting and after a partial write, so in the normal
  * case a round's commands cost one system call. The memory outlives hiredis's context until libuv

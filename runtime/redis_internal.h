@@ -4,14 +4,10 @@
 #include "runtime/metrics.h"
 #include "runtime/redis.h"
 #include "runtime/redis_connection.h"
+#include "runtime/redis_list.h"
 #include "runtime/redis_wire.h"
 
 struct redis_subscriber;
-
-/* A place in a list, or a list itself. */
-struct redis_list {
-	struct redis_list *previous, *next;
-};
 
 enum redis_kind {
 	REDIS_PLAIN,

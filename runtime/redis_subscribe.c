@@ -3,8 +3,8 @@
  *     ready ─► SUBSCRIBE each channel ─► "subscribe" ─► ready(), then message() … lost ─► again
  *
  * Several subscriptions to one channel share Redis's. A channel that may not be subscribed to (ACL)
- * costs the connection: hiredis cannot tell whose the error is; it is logged and tried again, ever
- * more slowly.
+ * costs the connection: hiredis cannot tell whose the error is; it is logged and tried again, some
+ * times a second.
  */
 #include <assert.h>
 #include <hiredis/async.h>
