@@ -171,9 +171,15 @@ setup_build() {
 		setup_say "Configuring $build"
 		(cd "$root" && cmake --preset "$(basename "$build")") >"$scratch/cmake.log" 2>&1 ||
 			{ cat "$scratch/cmake.log" >&2; fail "cmake failed"; }
-		setup_say "Building; about a minute on two cores"
+		setup_say "Building, with $(nproc) processors: about a minute on two"
 	fi
-	NINJA_STATUS='    [%f/%t] ' ninja -C "$build" --quiet "${binaries[@]}" >&2 || fail "the build failed"
+	# On a terminal ninja shows its own progress, in one line.
+	if [[ -t 2 ]]; then
+		ninja -C "$build" "${binaries[@]}" >&2 || fail "the build failed"
+	else
+		ninja -C "$build" "${binaries[@]}" >"$deps/build.log" 2>&1 ||
+			{ tail -n 40 "$deps/build.log" >&2; fail "the build failed; see $deps/build.log"; }
+	fi
 }
 
 setup_need() {

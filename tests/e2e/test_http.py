@@ -37,7 +37,7 @@ class Http(StackTest):
         paid = self.stack.http("POST", "/v1/orders/%s:pay" % order, {"paymentReference": "card"})
         self.assertEqual(paid.json["order"]["status"], "ORDER_STATUS_PAID", paid)
         self.assertTrue(paid.json["changed"])
-        again = self.stack.http("POST", "/v1/orders/%s:pay" % order, {})
+        again = self.stack.http("POST", "/v1/orders/%s:pay" % order, {"paymentReference": "card"})
         self.assertEqual(again.status, 200)
         self.assertFalse(again.json.get("changed"))
         cancel = self.stack.http("POST", "/v1/orders/%s:cancel" % order, {})

@@ -298,7 +298,7 @@ bool books_audit(struct books *books, struct client *client, const struct buyers
 		books->oversold = held - books->figures.total;
 	if (books->figures.available < 0 && books->oversold < -books->figures.available)
 		books->oversold = -books->figures.available;
-	books->conserved = figures_agree(&books->figures);
+	books->conserved = read && figures_agree(&books->figures);
 	return read;
 }
 
