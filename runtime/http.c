@@ -386,14 +386,18 @@ static int listen_at(const char *address)
 
 static int listening_port(int fd)
 {
-	struct sockaddr_storage address;
+	union {
+		struct sockaddr any;
+		struct sockaddr_in four;
+		struct sockaddr_in6 six;
+	} address;
 	socklen_t size = sizeof(address);
 
-	if (getsockname(fd, (struct sockaddr *)&address, &size))
+	memset(&address, 0, sizeof(address));
+	if (getsockname(fd, &address.any, &size))
 		return 0;
-	if (address.ss_family == AF_INET6)
-		return ntohs(((struct sockaddr_in6 *)&address)->sin6_port);
-	return ntohs(((struct sockaddr_in *)&address)->sin_port);
+	return ntohs(address.any.sa_family == AF_INET6 ? address.six.sin6_port
+						       : address.four.sin_port);
 }
 
 static struct MHD_Daemon *server_daemon(struct http_server *server)

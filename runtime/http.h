@@ -18,10 +18,10 @@ struct http_server;
 struct http_exchange;
 
 struct http_options {
-	const char *address;	    /* "0.0.0.0:8080"; port 0 picks one */
-	int connections_max;	    /* 0: 10,000 */
-	size_t body_max;	    /* bytes; longer: 413; 0: 64 KiB */
-	int64_t idle_ms;	    /* 0: 60,000 */
+	const char *address; /* "0.0.0.0:8080"; port 0 picks one */
+	int connections_max; /* 0: 10,000 */
+	size_t body_max;     /* bytes; longer: 413; 0: 64 KiB */
+	int64_t idle_ms;     /* 0: 60,000 */
 	/* Runs for each request when its body is complete. */
 	void (*request)(void *self, struct http_exchange *exchange);
 	void *self;
@@ -34,8 +34,8 @@ void http_quiesce(struct http_server *server);
 int http_exchanges(const struct http_server *server); /* under way */
 void http_destroy(struct http_server *server);
 
-const char *http_method(const struct http_exchange *exchange);	/* "GET" */
-const char *http_path(const struct http_exchange *exchange);	/* as sent, without the query */
+const char *http_method(const struct http_exchange *exchange); /* "GET" */
+const char *http_path(const struct http_exchange *exchange);   /* as sent, without the query */
 const char *http_header(const struct http_exchange *exchange, const char *name); /* or NULL */
 /* Each query parameter in order, decoded. */
 void http_query(struct http_exchange *exchange,

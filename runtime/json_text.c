@@ -36,7 +36,7 @@ size_t json_text_escape(char *out, size_t room, const char *text, size_t size)
 		size_t length = utf8_sequence(at, (size_t)(end - at));
 		char piece[8];
 		const char *from = (const char *)at;
-		size_t bytes = length;
+		size_t bytes;
 
 		if (!length) {
 			from = "\xef\xbf\xbd";
@@ -62,18 +62,18 @@ void json_text_print(FILE *out, const char *text)
 	size_t size;
 
 	if (!text) {
-		fputs("null", out);
+		(void)fputs("null", out); /* whoever made the stream asks it for errors */
 		return;
 	}
-	fputc('"', out);
+	(void)fputc('"', out);
 	/* In pieces that surely fit escaped, cut between characters. */
 	for (size_t left = strlen(text); left;) {
 		size = left > 10 ? 10 : left;
 		while (size < left && size > 7 && ((uint8_t)text[size] & 0xc0) == 0x80)
 			size--;
-		fwrite(piece, 1, json_text_escape(piece, sizeof(piece), text, size), out);
+		(void)fwrite(piece, 1, json_text_escape(piece, sizeof(piece), text, size), out);
 		text += size;
 		left -= size;
 	}
-	fputc('"', out);
+	(void)fputc('"', out);
 }

@@ -18,16 +18,16 @@ struct process {
 	struct metrics *metrics;
 	struct health *health;
 	struct server *server;
-	const void *settings;	 /* the spec's struct, filled */
-	void *self;		 /* what start() made */
-	char instance[64];	 /* unique: host name, port and a random part */
+	const void *settings; /* the spec's struct, filled */
+	void *self;	      /* what start() made */
+	char instance[64];    /* unique: host name, port and a random part */
 };
 
 struct process_spec {
 	const char *name; /* "inventory" */
 	int grpc_port;	  /* default; admin HTTP is this + 1000 */
 	size_t message_max;
-	int calls_max;	/* default of STAMPEDE_CALLS_MAX; 0: the server's */
+	int calls_max; /* default of STAMPEDE_CALLS_MAX; 0: the server's */
 	const struct setting *settings;
 	size_t settings_size;
 	/* Makes the process's own parts, sets process->self, adds services with process_serve(). False: do not

@@ -148,7 +148,7 @@ static void load_nothing(const struct setting *setting, void *field)
 static bool secret_from_file(const struct setting *setting, const char **ret)
 {
 	char name[128], *bytes;
-	const char *path;
+	const char *path, *plain = getenv(setting->name);
 	size_t size;
 	FILE *file;
 
@@ -156,7 +156,7 @@ static bool secret_from_file(const struct setting *setting, const char **ret)
 	path = getenv(name);
 	if (!path || !*path)
 		return true;
-	if (getenv(setting->name) && *getenv(setting->name))
+	if (plain && *plain)
 		return wrong(setting, NULL, "either the setting or its _FILE, not both");
 	file = fopen(path, "re");
 	if (!file) {

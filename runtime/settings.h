@@ -26,24 +26,40 @@ struct setting {
 	enum setting_kind kind;
 	const char *name;
 	size_t offset;
-	const char *fallback; /* as in the environment; NULL: must be set; "": unset (NULL, 0, false) */
-	int64_t min, max;     /* numbers, and milliseconds */
+	/* As in the environment; NULL: must be set; "": unset (NULL, 0, false). */
+	const char *fallback;
+	int64_t min, max; /* numbers, and milliseconds */
 	const char *help;
 };
 
 #define SETTING_TEXT(type, field, name, fallback, help)                                            \
-	{SETTING_KIND_TEXT, name, offsetof(type, field), fallback, 0, 0, help}
+	{                                                                                          \
+		SETTING_KIND_TEXT, name, offsetof(type, field), fallback, 0, 0, help               \
+	}
 #define SETTING_URL(type, field, name, fallback, help)                                             \
-	{SETTING_KIND_URL, name, offsetof(type, field), fallback, 0, 0, help}
+	{                                                                                          \
+		SETTING_KIND_URL, name, offsetof(type, field), fallback, 0, 0, help                \
+	}
 #define SETTING_SECRET(type, field, name, fallback, help)                                          \
-	{SETTING_KIND_SECRET, name, offsetof(type, field), fallback, 0, 0, help}
+	{                                                                                          \
+		SETTING_KIND_SECRET, name, offsetof(type, field), fallback, 0, 0, help             \
+	}
 #define SETTING_NUMBER(type, field, name, fallback, min, max, help)                                \
-	{SETTING_KIND_NUMBER, name, offsetof(type, field), fallback, min, max, help}
+	{                                                                                          \
+		SETTING_KIND_NUMBER, name, offsetof(type, field), fallback, min, max, help         \
+	}
 #define SETTING_DURATION(type, field, name, fallback, min_ms, max_ms, help)                        \
-	{SETTING_KIND_DURATION, name, offsetof(type, field), fallback, min_ms, max_ms, help}
+	{                                                                                          \
+		SETTING_KIND_DURATION, name, offsetof(type, field), fallback, min_ms, max_ms, help \
+	}
 #define SETTING_FLAG(type, field, name, fallback, help)                                            \
-	{SETTING_KIND_FLAG, name, offsetof(type, field), fallback, 0, 1, help}
-#define SETTING_END {0, NULL, 0, NULL, 0, 0, NULL}
+	{                                                                                          \
+		SETTING_KIND_FLAG, name, offsetof(type, field), fallback, 0, 1, help               \
+	}
+#define SETTING_END                                                                                \
+	{                                                                                          \
+		0, NULL, 0, NULL, 0, 0, NULL                                                       \
+	}
 
 /* Fills `target`. Returns how many settings were wrong, each of them logged with its name, value (unless secret)
  * and what is allowed. The strings live as long as the process. */

@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 	uv_signal_init(loop_uv(loop), &interrupt);
 	uv_signal_start(&interrupt, stop, SIGINT);
 	printf("http://127.0.0.1:%d/now, /soon, /later, /queue\n", http_port(server));
-	fflush(stdout);
+	(void)fflush(stdout);
 	loop_run(loop);
 	getrusage(RUSAGE_SELF, &usage);
 	us = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1e6 +

@@ -10,7 +10,7 @@ static FILE *file;
 
 void capture_begin(void)
 {
-	fflush(stdout);
+	(void)fflush(stdout);
 	file = tmpfile();
 	assert(file);
 	real_stdout = dup(STDOUT_FILENO);
@@ -21,12 +21,12 @@ const char *capture_end(void)
 {
 	size_t size;
 
-	fflush(stdout);
+	(void)fflush(stdout);
 	dup2(real_stdout, STDOUT_FILENO);
 	close(real_stdout);
-	rewind(file);
+	(void)fseek(file, 0, SEEK_SET);
 	size = fread(text, 1, sizeof(text) - 1, file);
 	text[size] = 0;
-	fclose(file);
+	(void)fclose(file);
 	return text;
 }

@@ -36,8 +36,8 @@ START_TEST(refuses_what_is_no_traceparent)
 	static const char *const wrong[] = {
 		"",
 		"00",
-		GOOD "-more",
-		GOOD "0",
+		(GOOD "-more"),
+		(GOOD "0"),
 		"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 		"00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
 		"00-00000000000000000000000000000000-00f067aa0ba902b7-01",
