@@ -170,9 +170,9 @@ void events_quiesce(struct events *events)
 	static const struct rpc_error leaving = {STATUS_UNAVAILABLE, "the gateway is being stopped",
 						 NULL, 0};
 
-	while (events->ring.next != &events->ring) {
-		struct event_stream *stream = events->ring.next;
-
+	for (struct event_stream *stream = events->ring.next, *next; stream != &events->ring;
+	     stream = next) {
+		next = stream->next;
 		watches_leave(&stream->watcher);
 		stream_ended(&stream->watcher, &leaving);
 	}

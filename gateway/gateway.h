@@ -35,7 +35,6 @@ struct gateway {
 	struct backends *backends;
 	struct proxy *proxy;
 	struct http_server *http;
-	struct health_part *http_part;
 	struct limits *users, *addresses;
 	struct reserves *reserves;
 	struct sold_outs *sold_outs;

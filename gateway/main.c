@@ -133,10 +133,9 @@ static bool gateway_start(struct process *process)
 	gateway->routes = routes_create(gateway->schema);
 	gateway->backends = backends_create(process, gateway->settings);
 	gateway->proxy = proxy_create(
-		process,
-		&(struct proxy_options){.calls_max = (int)gateway->settings->proxied_max,
-					.find = proxy_find,
-					.self = gateway});
+		process, &(struct proxy_options){.calls_max = (int)gateway->settings->proxied_max,
+						 .find = proxy_find,
+						 .self = gateway});
 	edge_routes_make(gateway);
 	ids_begin(gateway);
 	limits_make(gateway);

@@ -57,7 +57,7 @@ static void children_grow(struct routes *routes, struct node *node)
 	uint32_t room = old ? node->table_mask + 1 : 0;
 
 	node->table_mask = room ? room * 2 - 1 : 3;
-	node->table = arena_zalloc(&routes->arena, (node->table_mask + 1) * sizeof(*node->table));
+	node->table = arena_zalloc(&routes->arena, (node->table_mask + 1) * sizeof(struct node *));
 	for (uint32_t i = 0; i < room; i++) {
 		if (old[i])
 			*child_slot(node, old[i]->text, old[i]->size) = old[i];
@@ -162,7 +162,7 @@ static void rule_add(struct routes *routes, const struct route *method,
 	(void)good;
 	if (routes->count == routes->room) {
 		routes->room = routes->room ? routes->room * 2 : 64;
-		routes->all = realloc(routes->all, (size_t)routes->room * sizeof(*routes->all));
+		routes->all = realloc(routes->all, (size_t)routes->room * sizeof(struct route *));
 		assert(routes->all);
 	}
 	route->index = routes->count;

@@ -196,7 +196,10 @@ void sold_outs_destroy(struct sold_outs *sold_outs)
 {
 	if (!sold_outs)
 		return;
-	while (sold_outs->count)
-		sale_free(sold_outs->recent.newer);
+	for (struct sale *sale = sold_outs->recent.newer, *next; sale != &sold_outs->recent;
+	     sale = next) {
+		next = sale->newer;
+		sale_free(sale);
+	}
 	free(sold_outs);
 }

@@ -102,8 +102,8 @@ START_TEST(survives_long_paths)
 	memset(path, '/', sizeof(path) - 1);
 	ck_assert_str_eq(matched("GET", path), "404");
 	memset(path, 'a', sizeof(path) - 1);
-	memcpy(path, "/v1/things/", 11);
-	ck_assert_uint_eq(strlen(matched("GET", path)), 4 + sizeof(path) - 1 - 11);
+	ck_assert_uint_eq(strlen(matched("GET", arena_printf(&arena, "/v1/things/%s", path))),
+			  strlen("Get ") + strlen(path));
 }
 END_TEST
 

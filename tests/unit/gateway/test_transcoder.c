@@ -54,7 +54,8 @@ static const char *round_trip(const char *json)
 	char *copy = malloc(size ? size : 1);
 	const char *answer;
 
-	memcpy(copy, json, size);
+	for (size_t i = 0; i < size; i++)
+		copy[i] = json[i];
 	answer = round_trip_sized(copy, size);
 	free(copy);
 	return answer;

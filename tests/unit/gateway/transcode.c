@@ -56,11 +56,11 @@ static void line_run(const struct schema *schema, const struct message_type *typ
 	if (!good)
 		printf("! %s: %s", error.field, error.reason);
 	else if (line[0] != 'j')
-		fwrite(out.bytes, 1, out.size, stdout);
+		(void)fwrite(out.bytes, 1, out.size, stdout);
 	for (size_t i = 0; good && line[0] == 'j' && i < out.size; i++)
 		printf("%02x", out.bytes[i]);
 	printf("\n");
-	fflush(stdout);
+	(void)fflush(stdout);
 	arena_reset(&arena);
 }
 
