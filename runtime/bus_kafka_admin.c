@@ -93,6 +93,16 @@ static int admin_ask_partitions(struct admin_job *job, rd_kafka_topic_t *topic)
 	return partitions;
 }
 
+static bool admin_brokers_answer(const struct admin_job *job)
+{
+	const struct rd_kafka_metadata *metadata;
+
+	if (rd_kafka_metadata(job->admin->producer, 0, NULL, &metadata, FIGURE_MS))
+		return false;
+	rd_kafka_metadata_destroy(metadata);
+	return true;
+}
+
 static void admin_open(struct admin_job *job)
 {
 	rd_kafka_topic_t *topic = rd_kafka_topic_new(job->admin->producer, job->name, NULL);
@@ -162,29 +172,32 @@ static void admin_figures(rd_kafka_t *producer, struct kafka_consumer *kafka)
 
 static void admin_probe(struct admin_job *job)
 {
-	const struct rd_kafka_metadata *metadata;
-
-	job->up = !rd_kafka_metadata(job->admin->producer, 0, NULL, &metadata, FIGURE_MS);
-	if (!job->up)
-		return;
-	rd_kafka_metadata_destroy(metadata);
-	for (int i = 0; i < job->consumers_count && !atomic_load(&job->admin->quits); i++)
+	job->up = admin_brokers_answer(job);
+	for (int i = 0; job->up && i < job->consumers_count && !atomic_load(&job->admin->quits);
+	     i++)
 		admin_figures(job->admin->producer, job->consumers[i]);
 }
 
+/* When no broker answers one topic, the others that wait are not tried. */
 static void admin_run(void *self, struct job *jobs)
 {
 	struct kafka_admin *admin = self;
+	bool away = false;
 
 	for (; jobs; jobs = jobs->next) {
 		struct admin_job *job = container_of(jobs, struct admin_job, job);
 
 		if (atomic_load(&admin->quits))
 			continue;
-		if (job->topic)
-			admin_open(job);
-		else
+		if (!job->topic) {
 			admin_probe(job);
+		} else if (away || !admin_brokers_answer(job)) {
+			away = true;
+			job->partitions = 0;
+			strcpy(job->error, "no broker answers");
+		} else {
+			admin_open(job);
+		}
 	}
 }
 

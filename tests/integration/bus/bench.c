@@ -14,7 +14,7 @@
 
 #include "runtime/clock.h"
 
-#define CLOSE_MS 15000
+#define CLOSE_MS 8000
 #define UP_MS 30000
 #define SETTLE_MS 30000
 
