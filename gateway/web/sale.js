@@ -188,7 +188,7 @@ async function listSales() {
 	$('title').textContent = 'Sales';
 	$('sales').hidden = false;
 	const {sales = []} = await call('GET', '/v1/sales');
-	$('link').textContent = sales.length ? sales.length + ' sales' : 'no sales yet';
+	$('link').textContent = ['no sales yet', 'one sale'][sales.length] || sales.length + ' sales';
 	for (const sale of sales) {
 		const link = document.createElement('a'), small = document.createElement('small');
 		link.href = '/sales/' + encodeURIComponent(sale.saleId);
