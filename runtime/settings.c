@@ -119,7 +119,7 @@ static bool load_value(const struct setting *setting, const char *value, void *f
 	case SETTING_KIND_FLAG:
 		return load_flag(setting, value, field);
 	}
-	assert(!"a setting of no kind");
+	assert(false); /* a setting of no kind */
 	return false;
 }
 

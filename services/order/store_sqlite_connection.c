@@ -86,8 +86,8 @@ static const char *const statements[STATEMENT_END] = {
 	[STATEMENT_OUTBOX_ADD] =
 		"INSERT INTO outbox(id, kind, lane, entries, record) VALUES(?1, ?2, ?3, ?4, ?5)",
 	[STATEMENT_OUTBOX_REMOVE] = "DELETE FROM outbox WHERE id = ?1 RETURNING entries",
-	[STATEMENT_OUTBOX_READ] = "SELECT id, kind, lane, entries, record FROM outbox WHERE id > ?1"
-				  " ORDER BY id LIMIT ?2",
+	[STATEMENT_OUTBOX_READ] = ("SELECT id, kind, lane, entries, record FROM outbox"
+				   " WHERE id > ?1 ORDER BY id LIMIT ?2"),
 	[STATEMENT_OUTBOX_FIGURES] =
 		"SELECT coalesce(max(id), 0), coalesce(sum(entries), 0) FROM outbox",
 	/* As large as a batch: a disk that is all but full would take less. */
