@@ -88,12 +88,28 @@ static bool load_flag(const struct setting *setting, const char *value, bool *ta
 	return wrong(setting, value, "true or false (also yes/no, on/off, 1/0)");
 }
 
+/* Whoever takes a URL can say what else is wrong with it, but not which setting it came from. */
+static bool scheme_known(const char *url)
+{
+	static const char *const schemes[] = {"redis://", "rediss://", "unix://", "sentinel://",
+					      "kafka://"};
+
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++)
+		if (!strncmp(url, schemes[i], strlen(schemes[i])))
+			return true;
+	return false;
+}
+
 static bool load_url(const struct setting *setting, const char *value, const char **target)
 {
 	const char *scheme_end = strstr(value, "://");
 	char allowed[300];
 
 	if (scheme_end && scheme_end > value && scheme_end[3]) {
+		if (!scheme_known(value))
+			return wrong(setting, value,
+				     "redis://, rediss://, unix://, sentinel:// or, for the bus, "
+				     "kafka:// and an address");
 		*target = keep(value, strlen(value));
 		return true;
 	}

@@ -26,8 +26,12 @@ class Outages(StackTest):
         answer = self.reserve("ann", "a2")
         self.assertEqual(answer.status, 503, answer)
         self.assertEqual(answer.json["code"], 14, answer)
-        self.assertIn("edis", answer.text)
+        self.assertIn("google.rpc.RetryInfo", answer.text)
         self.assertLess(time.monotonic() - since, 10)
+        # What cannot have been decided is told what is missing.
+        read = self.stack.http("GET", "/v1/sales/outage")
+        self.assertEqual(read.status, 503, read)
+        self.assertIn("Redis", read.text)
         code, _, err = self.stack.grpcurl("inventory", "stampede.inventory.v1.InventoryService/Reserve",
                                           data={"sale_id": "outage", "user_id": "ann", "quantity": 1,
                                                 "request_id": "a3"})
@@ -99,6 +103,7 @@ class Start(unittest.TestCase):
         process = subprocess.Popen([os.path.join(BIN, "stampede-" + name)], env=environment, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         return process
 

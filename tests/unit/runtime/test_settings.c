@@ -97,6 +97,19 @@ START_TEST(names_every_wrong_setting_at_once)
 }
 END_TEST
 
+START_TEST(names_the_schemes_a_url_may_have)
+{
+	const char *log;
+
+	setenv("STAMPEDE_T_URL", "carrier-pigeon://home", 1);
+	log = load(1);
+	ck_assert_ptr_nonnull(strstr(log, "\"name\":\"STAMPEDE_T_URL\""));
+	ck_assert_ptr_nonnull(strstr(log, "\"allowed\":\"redis://, rediss://"));
+	setenv("STAMPEDE_T_URL", "kafka://home:9092", 1);
+	load(0);
+}
+END_TEST
+
 START_TEST(reads_numbers_with_units)
 {
 	int64_t number = 42;
@@ -223,6 +236,7 @@ int main(void)
 	tcase_add_checked_fixture(cases, setup, NULL);
 	tcase_add_test(cases, takes_fallbacks_for_what_is_unset_or_empty);
 	tcase_add_test(cases, names_every_wrong_setting_at_once);
+	tcase_add_test(cases, names_the_schemes_a_url_may_have);
 	tcase_add_test(cases, reads_numbers_with_units);
 	tcase_add_test(cases, reads_and_writes_durations);
 	tcase_add_test(cases, reads_secrets_from_files_and_never_shows_them);
