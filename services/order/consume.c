@@ -296,7 +296,7 @@ static void unpaid_record_over(struct unpaid_batch *work, int index, int *at)
 	int64_t order_id;
 
 	stampede__events__v1__jobs_fired__init(&again);
-	again.jobs = arena_alloc(&work->arena, (fired->n_jobs + 1) * sizeof(*again.jobs));
+	again.jobs = arena_alloc(&work->arena, (fired->n_jobs + 1) * sizeof(void *));
 	for (size_t i = 0; i < fired->n_jobs; i++) {
 		enum moved moved = MOVED_NOT_FOUND;
 
@@ -375,7 +375,7 @@ void consume_unpaid(void *self, struct bus_batch *batch)
 	moves = &work->moves;
 	arena_init(&work->arena, NULL, 0);
 	arena_init(&moves->arena, NULL, 0);
-	work->fired = arena_alloc(&work->arena, (size_t)batch->count * sizeof(*work->fired));
+	work->fired = arena_alloc(&work->arena, (size_t)batch->count * sizeof(void *));
 	jobs = unpaid_decode(work);
 	moves->moves = arena_alloc(&work->arena, (jobs + 1) * sizeof(*moves->moves));
 	for (int i = 0; i < batch->count; i++)

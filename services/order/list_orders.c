@@ -103,7 +103,7 @@ static enum step list_orders_read(struct call *call, enum status status)
 				     (uint64_t)list->list.orders[count - 1].order_id,
 				     filter_mark(&list->filter));
 	}
-	response.orders = arena_alloc(arena, ((size_t)count + 1) * sizeof(*response.orders));
+	response.orders = arena_alloc(arena, ((size_t)count + 1) * sizeof(void *));
 	for (int i = 0; i < count; i++)
 		response.orders[response.n_orders++] =
 			order_message_make(&list->list.orders[i], arena);

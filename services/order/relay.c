@@ -11,6 +11,7 @@
 #include "services/order/relay.h"
 
 #include <assert.h>
+#include <stampede/scheduler/v1/scheduler.pb-c.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,12 +37,13 @@ struct relay_lane {
 	enum outbox_kind kind;
 	int number;
 	struct outbox_record *first, **end;
-	int sending; /* records in the send under way; 0: none */
+	int sending;  /* records in the send under way; 0: none */
+	bool careful; /* the last send was refused: one record at a time */
 	struct bus_publish publish;
 	struct rpc rpc;
 	struct timer retry;
 	int64_t retry_ms;
-	struct counter *sent, *failures;
+	struct counter *sent, *failures, *given_up;
 };
 
 struct relay {
@@ -131,15 +133,18 @@ static void lane_sent(struct relay_lane *lane, enum status status)
 
 	if (status == STATUS_OK) {
 		lane->retry_ms = 0;
+		lane->careful = false;
 		for (; lane->sending; lane->sending--) {
 			struct outbox_record *record = lane->first;
 
+			assert(record);
 			lane->first = record->next;
 			if (!lane->first)
 				lane->end = &lane->first;
 			lane->sent->value += (uint64_t)record->entries;
 			relay->held -= record->size;
-			relay_confirm(relay, record->id);
+			if (record->id) /* not the first half of one */
+				relay_confirm(relay, record->id);
 			outbox_record_free(record);
 		}
 		if (!relay->current && !relay->sweeping && relay->held < HELD_MAX / 2)
@@ -166,31 +171,78 @@ static void lane_published(struct bus_publish *publish, enum status status)
 	lane_sent(container_of(publish, struct relay_lane, publish), status);
 }
 
-/* A refusal that will not change: for releases the end, for jobs an alarm (they are tried on). */
-static enum status rpc_verdict(const struct relay_lane *lane, const struct rpc_error *error)
+static bool status_is_refusal(enum status status)
 {
-	bool refused = error->status == STATUS_INVALID_ARGUMENT ||
-		       error->status == STATUS_FAILED_PRECONDITION ||
-		       error->status == STATUS_ALREADY_EXISTS ||
-		       error->status == STATUS_OUT_OF_RANGE;
+	return status == STATUS_INVALID_ARGUMENT || status == STATUS_FAILED_PRECONDITION ||
+	       status == STATUS_ALREADY_EXISTS || status == STATUS_OUT_OF_RANGE;
+}
 
-	if (lane->kind == OUTBOX_RELEASE && error->status == STATUS_NOT_FOUND)
-		return STATUS_OK; /* nothing was reserved, or it was released */
-	if (!refused)
-		return error->status;
-	log_event(LOG_ERROR, lane->kind == OUTBOX_JOBS ? "jobs_refused" : "release_refused",
-		  log_text("code", status_name(error->status)),
-		  log_text("message", error->message));
-	return lane->kind == OUTBOX_RELEASE ? STATUS_OK : error->status;
+/* The first half of a record's jobs becomes a record before it; only the rest stands for both in
+ * the database. */
+static void lane_split(struct relay_lane *lane)
+{
+	struct outbox_record *rest = lane->first, *half;
+	Stampede__Scheduler__V1__PublishBatchRequest *request =
+		stampede__scheduler__v1__publish_batch_request__unpack(NULL, rest->size,
+								       rest->bytes);
+	Stampede__Scheduler__V1__PublishBatchRequest part;
+	uint8_t *merged = lane->relay->merged;
+
+	assert(request && request->n_jobs == (size_t)rest->entries);
+	part = *request;
+	part.n_jobs = request->n_jobs / 2;
+	half = outbox_record_make(OUTBOX_JOBS, 0, merged,
+				  protobuf_c_message_pack(&part.base, merged));
+	half->entries = (int)part.n_jobs;
+	part.jobs += part.n_jobs;
+	part.n_jobs = request->n_jobs - part.n_jobs;
+	lane->relay->held += half->size;
+	lane->relay->held -= rest->size;
+	rest->size = protobuf_c_message_pack(&part.base, rest->bytes); /* less than there was */
+	rest->entries = (int)part.n_jobs;
+	lane->relay->held += rest->size;
+	half->next = rest;
+	lane->first = half;
+	stampede__scheduler__v1__publish_batch_request__free_unpacked(request, NULL);
+}
+
+/* The receiver will never take it. One bad job must not hold up all others: it is looked for by
+ * halving what was sent, and given up alone. */
+static void lane_refused(struct relay_lane *lane)
+{
+	bool alone = lane->sending == 1;
+
+	lane->failures->value++;
+	if (alone && lane->first->entries == 1) {
+		lane->given_up->value++;
+		lane_sent(lane, STATUS_OK);
+		return;
+	}
+	lane->sending = 0;
+	lane->careful = true;
+	if (alone)
+		lane_split(lane);
+	lane_send(lane);
 }
 
 static void lane_answered(struct rpc *rpc)
 {
 	struct relay_lane *lane = container_of(rpc, struct relay_lane, rpc);
-	enum status status = rpc_verdict(lane, &rpc->error);
+	enum status status = rpc->error.status;
 
+	if (lane->kind == OUTBOX_RELEASE && status == STATUS_NOT_FOUND)
+		status = STATUS_OK; /* nothing was reserved, or it was released */
+	if (status_is_refusal(status))
+		log_event(LOG_ERROR,
+			  lane->kind == OUTBOX_JOBS ? "unpaid_job_refused" : "release_refused",
+			  log_text("code", status_name(status)),
+			  log_text("message", rpc->error.message),
+			  log_number("entries", lane->first->entries));
 	rpc_release(rpc);
-	lane_sent(lane, status);
+	if (status_is_refusal(status))
+		lane_refused(lane);
+	else
+		lane_sent(lane, status);
 }
 
 /* How many records from the front go out together. */
@@ -207,7 +259,7 @@ static size_t lane_gather(struct relay_lane *lane)
 			     (lane->kind == OUTBOX_JOBS &&
 			      entries + record->entries <= OUTBOX_ENTRIES_MAX));
 
-		if (lane->sending && !fits)
+		if (lane->sending && (lane->careful || !fits))
 			break;
 		if (record->size > sizeof(lane->relay->merged) - size)
 			break;
@@ -353,6 +405,9 @@ static void relay_add_lane(struct relay *relay, enum outbox_kind kind, int numbe
 	timer_init(&lane->retry, relay->service->loop, lane_retry);
 	lane->sent = metrics_counter(metrics, "stampede_order_outbox_sent_total",
 				     "Outbox entries handed on.", labels[kind]);
+	lane->given_up = metrics_counter(metrics, "stampede_order_outbox_given_up_total",
+					 "Outbox entries refused for good: somebody must look.",
+					 labels[kind]);
 	lane->failures =
 		metrics_counter(metrics, "stampede_order_outbox_failures_total",
 				"Attempts to hand outbox records on that failed.", labels[kind]);

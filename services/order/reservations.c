@@ -127,8 +127,8 @@ bool reservations_faulty(const struct reservations *reservations, int record,
 	uint8_t *bytes;
 
 	stampede__events__v1__reservations_made__init(&made);
-	made.reservations = arena_alloc(reservations->arena, ((size_t)reservations->faults_count +
-							      1) * sizeof(*made.reservations));
+	made.reservations = arena_alloc(reservations->arena,
+					((size_t)reservations->faults_count + 1) * sizeof(void *));
 	for (int i = 0; i < reservations->faults_count; i++) {
 		const struct reservation_fault *fault = &reservations->faults[i];
 

@@ -158,6 +158,8 @@ static void publish(const void *value, size_t size)
 }
 
 #define RESERVATIONS_MAX 64
+static int64_t due_within_s = 600;
+
 /* A record of reservations with the ids first_id, first_id + 1 …, of quantity 1; `bad` of
  * them, from the first, have none. */
 static void publish_reservations(const char *sale_id, int64_t first_id, int count, int bad)
@@ -170,7 +172,7 @@ static void publish_reservations(const char *sale_id, int64_t first_id, int coun
 	Google__Protobuf__Timestamp pay_by;
 
 	google__protobuf__timestamp__init(&pay_by);
-	pay_by.seconds = clock_wall_ms() / 1000 + 600;
+	pay_by.seconds = clock_wall_ms() / 1000 + due_within_s;
 	for (int i = 0; i < count; i++) {
 		stampede__events__v1__reservation_made__init(&made[i]);
 		snprintf(ids[i], sizeof(ids[i]), "%lld", (long long)first_id + i);
@@ -545,6 +547,23 @@ START_TEST(an_unpaid_order_is_cancelled_and_a_paid_one_is_not)
 }
 END_TEST
 
+START_TEST(a_job_the_scheduler_refuses_holds_up_no_other)
+{
+	int64_t few_s = 2, years_s = 3600LL * 24 * 500;
+
+	due_within_s = few_s;
+	publish_reservations("sale", 1000, 5, 0);
+	due_within_s = years_s; /* more than the scheduler takes */
+	publish_reservations("sale", 2000, 2, 0);
+	due_within_s = few_s;
+	publish_reservations("sale", 3000, 5, 0);
+	due_within_s = 600;
+	wait_orders("sale", 3, 10);
+	wait_until(outbox_empty, "the outbox");
+	ck_assert_int_eq(orders_of("sale", 1), 2);
+}
+END_TEST
+
 START_TEST(pays_while_the_bus_is_away_and_tells_of_it_later)
 {
 	publish_reservations("sale", 1000, 4, 0);
@@ -678,6 +697,7 @@ int main(void)
 	tcase_add_test(tests, a_watch_waits_for_its_order_and_ends_with_it);
 	tcase_add_test(tests, watches_do_not_hold_up_the_end_of_the_process);
 	tcase_add_test(tests, an_unpaid_order_is_cancelled_and_a_paid_one_is_not);
+	tcase_add_test(tests, a_job_the_scheduler_refuses_holds_up_no_other);
 	tcase_add_test(tests, pays_while_the_bus_is_away_and_tells_of_it_later);
 	tcase_add_test(tests, lists_newest_first_page_by_page);
 	tcase_add_test(tests, refuses_what_makes_no_sense_and_names_the_field);

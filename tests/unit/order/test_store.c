@@ -421,7 +421,7 @@ START_TEST(the_outbox_outlives_a_restart_until_it_is_removed)
 	static struct batch batch;
 	struct outbox_record *read;
 	struct outbox_removal removal = {.done = on_removed};
-	int64_t ids[16];
+	int64_t ids[16] = {0};
 	int count, rest;
 
 	batch_make(&batch, 1000, 50);
@@ -430,7 +430,8 @@ START_TEST(the_outbox_outlives_a_restart_until_it_is_removed)
 	open_store();
 	read = read_outbox(0, 100, &count);
 	ck_assert_int_eq(count, LANES + 1);
-	for (struct outbox_record *record = read; record; record = record->next)
+	for (struct outbox_record *record = read; record && removal.count < 16;
+	     record = record->next)
 		ids[removal.count++] = record->id;
 	outbox_records_free(read);
 	outbox_records_free(read_outbox(ids[1], 2, &rest));
