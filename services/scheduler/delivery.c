@@ -194,7 +194,6 @@ static void delivery_fired(struct firing *firing, enum status status)
 
 	if (status != STATUS_OK)
 		log_event(LOG_WARN, "jobs_not_fired", log_text("queue", queue->store.name),
-			  log_text("topic", firing->publish.topic),
 			  log_text("status", status_name(status)));
 	while ((settlement = firing->settlements)) {
 		firing->settlements = settlement->next;

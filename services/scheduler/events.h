@@ -20,7 +20,7 @@ bool events_up(const struct events *events);
 
 /* One record under way: the deliveries it carries wait for the bus's word. */
 struct firing {
-	struct bus_publish publish;
+	struct bus_publish publish;	/* its topic, key and value are gone once it is under way */
 	struct settlement *settlements; /* the engine's */
 	void *context;
 	void (*done)(struct firing *firing, enum status status); /* owns the firing again */

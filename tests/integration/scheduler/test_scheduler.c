@@ -859,8 +859,10 @@ START_TEST(loses_no_job_whatever_is_killed)
 			plan_make(&plans[i], id, clock_wall_ms() + i * 2);
 			plan_topic(&plans[i], key);
 		}
-		while (publish_batch(clients[1], plans, JOBS) != STATUS_OK)
+		for (int tries = 0; publish_batch(clients[1], plans, JOBS) != STATUS_OK; tries++) {
+			ck_assert_int_lt(tries, 500);
 			rpc_client_run_ms(20);
+		}
 		rpc_client_run_ms(100);
 		if (batch % 3 == 0) {
 			service_process_free(instances[0]);
@@ -892,6 +894,7 @@ int main(void)
 {
 	Suite *suite = suite_create("scheduler");
 	TCase *tests = tcase_create("scheduler");
+	TCase *crashes = tcase_create("crashes");
 	SRunner *runs = srunner_create(suite);
 	int failed;
 
@@ -915,8 +918,11 @@ int main(void)
 	tcase_add_test(tests, gives_a_callback_up_after_its_tries);
 	tcase_add_test(tests, delivers_again_what_a_killed_instance_had_taken);
 	tcase_add_test(tests, finishes_what_runs_when_it_is_told_to_stop);
-	tcase_add_test(tests, loses_no_job_whatever_is_killed);
 	suite_add_tcase(suite, tests);
+	tcase_add_checked_fixture(crashes, set_up, tear_down);
+	tcase_set_timeout(crashes, 110);
+	tcase_add_test(crashes, loses_no_job_whatever_is_killed);
+	suite_add_tcase(suite, crashes);
 	srunner_run_all(runs, CK_NORMAL);
 	failed = srunner_ntests_failed(runs);
 	srunner_free(runs);
