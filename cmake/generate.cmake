@@ -18,7 +18,9 @@ function(embed_files target prefix)
 	set(dir ${CMAKE_BINARY_DIR}/gen/embed)
 	file(CONFIGURE OUTPUT ${dir}/${prefix}.s CONTENT "${assembly}" @ONLY)
 	file(CONFIGURE OUTPUT ${dir}/${prefix}.h CONTENT "${header}" @ONLY)
-	set_source_files_properties(${dir}/${prefix}.s PROPERTIES LANGUAGE ASM OBJECT_DEPENDS "${paths}")
+	set_source_files_properties(${dir}/${prefix}.s PROPERTIES LANGUAGE ASM OBJECT_DEPENDS "${paths}"
+		# clang wonders at what CMake tells it about assembly
+		COMPILE_OPTIONS "$<$<C_COMPILER_ID:Clang>:-Wno-unused-command-line-argument>")
 	target_sources(${target} PRIVATE ${dir}/${prefix}.s)
 	target_include_directories(${target} PRIVATE ${CMAKE_BINARY_DIR}/gen)
 endfunction()

@@ -58,9 +58,9 @@ static void watch_done(struct rpc_stream *stream)
 	snprintf(reason, sizeof(reason), "%s", stream->error.message);
 	rpc_stream_release(stream);
 	backend->watching = false;
-	health_set(backend->part, false, *reason ? reason : "the stream ended");
 	if (backend->owner->quiesced)
 		return;
+	health_set(backend->part, false, *reason ? reason : "the stream ended");
 	timer_start_us(&backend->again, backend->retry_ms * 1000);
 	if (backend->retry_ms < RETRY_MAX_MS)
 		backend->retry_ms *= 2;

@@ -101,7 +101,7 @@ static void plan_callback(struct plan *plan, int port, int tries_max)
 	stampede__scheduler__v1__callback__init(&plan->callback);
 	snprintf(plan->address, sizeof(plan->address), "127.0.0.1:%d", port);
 	plan->callback.address = plan->address;
-	plan->callback.method = (char *)(PATH "GetJob" + 1);
+	plan->callback.method = (char *)&(PATH "GetJob")[1];
 	plan->target.target_case = STAMPEDE__SCHEDULER__V1__TARGET__TARGET_CALLBACK;
 	plan->target.callback = &plan->callback;
 	plan->job.tries_max = tries_max;
