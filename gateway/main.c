@@ -101,7 +101,7 @@ static void limits_make(struct gateway *gateway)
 }
 
 /* Streams have connections of their own here too. */
-static grpc_channel *proxy_find(void *self, const char *path)
+static grpc_channel *proxy_find(void *self, const char *path, bool *ret_stream)
 {
 	const struct gateway *gateway = self;
 	const struct descriptor_symbol *symbol = NULL;
@@ -113,11 +113,13 @@ static grpc_channel *proxy_find(void *self, const char *path)
 		*slash = '.';
 		symbol = descriptors_find(descriptors_embedded(), name);
 	}
-	channel = symbol && symbol->method && symbol->method->server_streaming
-			  ? backends_stream_channel(gateway->backends, path)
-			  : backends_channel(gateway->backends, path);
+	*ret_stream = symbol && symbol->method && symbol->method->server_streaming;
+	channel = *ret_stream ? backends_stream_channel(gateway->backends, path)
+			      : backends_channel(gateway->backends, path);
 	return channel ? channel_next(channel) : NULL;
 }
+
+static void gateway_free(struct process *process);
 
 static bool gateway_start(struct process *process)
 {
@@ -153,8 +155,10 @@ static bool gateway_start(struct process *process)
 				       .body_max = (size_t)gateway->settings->body_max,
 				       .request = edge_request,
 				       .self = gateway});
-	if (!gateway->http)
+	if (!gateway->http) {
+		gateway_free(process);
 		return false;
+	}
 	metrics_gauge_read(process->metrics, "stampede_gateway_requests_active",
 			   "HTTP requests under way.", NULL, read_exchanges, gateway->http);
 	log_event(LOG_INFO, "http", log_number("port", http_port(gateway->http)),
@@ -169,6 +173,7 @@ static void gateway_drain(struct process *process)
 
 	http_quiesce(gateway->http);
 	events_quiesce(gateway->events);
+	proxy_drain(gateway->proxy);
 }
 
 /* --- the end: requests under way are waited for ---------------------------------------------------- */
@@ -211,6 +216,7 @@ static void gateway_free(struct process *process)
 	struct gateway *gateway = process->self;
 
 	http_destroy(gateway->http); /* what is left is told that it is gone */
+	proxy_destroy(gateway->proxy);
 	sold_outs_destroy(gateway->sold_outs);
 	backends_destroy(gateway->backends); /* ends all calls */
 	reserves_destroy(gateway->reserves);

@@ -32,13 +32,15 @@ struct proxied {
 	grpc_status_code status;
 	grpc_slice text;
 	int caller_left;
-	bool collecting; /* more may come from the service than its status */
+	bool collecting;	      /* more may come from the service than its status */
+	struct proxied *next, **link; /* in the proxy's streams; NULL link: unary */
 };
 
 struct proxy {
 	struct proxy_options options;
 	struct loop *loop;
 	int calls;
+	struct proxied *streams;
 	bool destroyed; /* freed with its last call */
 	struct counter *count;
 };
@@ -59,6 +61,11 @@ static void over(struct proxied *call)
 
 	if (--call->operations)
 		return;
+	if (call->link) {
+		*call->link = call->next;
+		if (call->next)
+			call->next->link = call->link;
+	}
 	if (--proxy->calls == 0 && proxy->destroyed)
 		free(proxy);
 	if (call->upward)
@@ -318,13 +325,26 @@ static void start_service(struct proxied *call, const grpc_metadata_array *metad
 	}
 }
 
+static void stream_list(struct proxied *call)
+{
+	struct proxy *proxy = call->proxy;
+
+	call->next = proxy->streams;
+	call->link = &proxy->streams;
+	if (call->next)
+		call->next->link = &call->next;
+	proxy->streams = call;
+}
+
 static void proxy_take(void *self, grpc_call *caller, const char *path, const char *authority,
 		       gpr_timespec deadline, grpc_metadata_array *metadata)
 {
 	struct proxy *proxy = self;
-	grpc_channel *channel = proxy->options.find(proxy->options.self, path);
+	bool is_stream = false;
+	grpc_channel *channel = proxy->options.find(proxy->options.self, path, &is_stream);
 	grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
 	struct proxied *call;
+	grpc_slice method;
 	char text[256];
 
 	(void)authority;
@@ -343,9 +363,13 @@ static void proxy_take(void *self, grpc_call *caller, const char *path, const ch
 	proxy->count->value++;
 	call->proxy = proxy;
 	call->caller = caller;
-	call->service = grpc_channel_create_call(
-		channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_queue(proxy->loop),
-		grpc_slice_from_copied_string(path), NULL, deadline, NULL);
+	if (is_stream)
+		stream_list(call);
+	method = grpc_slice_from_copied_string(path);
+	call->service =
+		grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS,
+					 loop_queue(proxy->loop), method, NULL, deadline, NULL);
+	grpc_slice_unref(method); /* the call has its own */
 	call->collecting = true;
 	call->text = grpc_empty_slice();
 	call->received.done = on_received;
@@ -384,6 +408,13 @@ struct proxy *proxy_create(struct process *process, const struct proxy_options *
 			   "gRPC calls being passed on.", NULL, calls_read, proxy);
 	server_set_fallback(process->server, proxy_take, proxy);
 	return proxy;
+}
+
+void proxy_drain(struct proxy *proxy)
+{
+	for (struct proxied *call = proxy->streams; call; call = call->next)
+		grpc_call_cancel_with_status(call->service, GRPC_STATUS_UNAVAILABLE,
+					     "the gateway is being stopped", NULL);
 }
 
 void proxy_destroy(struct proxy *proxy)
