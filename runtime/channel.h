@@ -11,10 +11,10 @@ struct channel;
 struct channel_method;
 
 struct channel_options {
-	const char *target;   /* "dns:///inventory:7001", "127.0.0.1:7001", "unix:/path" */
-	int subchannels;      /* connections a target address; calls go round robin; 0: 1 */
-	size_t message_max;   /* 0: 4 MiB */
-	const char *tls_ca;   /* PEM file; NULL: plain text */
+	const char *target; /* "dns:///inventory:7001", "127.0.0.1:7001", "unix:/path" */
+	int subchannels;    /* connections a target address; calls go round robin; 0: 1 */
+	size_t message_max; /* 0: 4 MiB */
+	const char *tls_ca; /* PEM file; NULL: plain text */
 	const char *tls_certificate, *tls_key;
 	struct metrics *metrics;
 };
@@ -38,9 +38,9 @@ struct rpc_error {
  * memory is the caller's again (the runtime's part is released by rpc_release()). */
 struct rpc {
 	struct channel_method *method;
-	grpc_slice request;	    /* taken over */
-	int64_t deadline_us;	    /* monotonic */
-	const struct trace *trace;  /* may be NULL */
+	grpc_slice request;	   /* taken over */
+	int64_t deadline_us;	   /* monotonic */
+	const struct trace *trace; /* may be NULL */
 	void (*done)(struct rpc *rpc);
 	/* Set when done. */
 	struct rpc_error error; /* error.status is STATUS_OK when it went well */

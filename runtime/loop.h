@@ -75,4 +75,4 @@ void timer_start_us(struct timer *timer, int64_t delay_us);
 void timer_stop(struct timer *timer);
 bool timer_started(const struct timer *timer);
 
-#define container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
+#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))

@@ -564,8 +564,7 @@ START_TEST(answers_what_is_under_way_before_it_leaves)
 	for (int i = 0; i < 200; i++) {
 		struct answer answer = take_answer(askings[i]);
 
-		ck_assert_msg(answer.status == STATUS_OK ||
-				      answer.status == STATUS_UNAVAILABLE,
+		ck_assert_msg(answer.status == STATUS_OK || answer.status == STATUS_UNAVAILABLE,
 			      "answered %s", status_name(answer.status));
 	}
 	ck_assert_int_eq(redis_server_ask(redis, "XLEN {sale:s.0}:outbox")->integer, 0);
