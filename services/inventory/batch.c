@@ -23,7 +23,8 @@
 #define HEAD 8 /* what reserve.lua returns before the answers */
 #define ARGS_PER_ITEM 4
 #define ANSWER_OUTBOX_FULL 7
-#define WAIT_MS 1000 /* for the replicas */
+#define USER_BYTES_MAX "32768" /* of one user's reservations in one sale: some 300 */
+#define WAIT_MS 1000	       /* for the replicas */
 
 struct item {
 	struct reservation *waiter; /* NULL: nobody waits (any more) */
@@ -120,8 +121,8 @@ static void batch_link(struct batch *batch)
 
 static void sale_queue_send(struct sale_queue *queue)
 {
-	static const char *values[SALE_KEYS + 1 + ARGS_PER_ITEM * BATCH_MAX];
-	static size_t sizes[SALE_KEYS + 1 + ARGS_PER_ITEM * BATCH_MAX];
+	static const char *values[SALE_KEYS + 2 + ARGS_PER_ITEM * BATCH_MAX];
+	static size_t sizes[SALE_KEYS + 2 + ARGS_PER_ITEM * BATCH_MAX];
 	struct batch *batch = queue->gathering;
 	char outbox_max[24];
 	int count = 0;
@@ -136,17 +137,19 @@ static void sale_queue_send(struct sale_queue *queue)
 	values[count] = outbox_max;
 	sizes[count++] = (size_t)snprintf(outbox_max, sizeof(outbox_max), "%" PRId64,
 					  queue->inventory->settings->outbox_max);
+	values[count] = USER_BYTES_MAX;
+	sizes[count++] = sizeof(USER_BYTES_MAX) - 1;
 	for (int i = 0; i < batch->count; i++) {
 		const struct item *item = &batch->items[i];
 
-		values[count] = item->request_id;
-		sizes[count++] = item->request_size;
 		values[count] = item->user_id;
 		sizes[count++] = item->user_size;
 		values[count] = item->quantity_text;
 		sizes[count++] = item->quantity_size;
 		values[count] = item->order_id;
 		sizes[count++] = item->order_size;
+		values[count] = item->request_id;
+		sizes[count++] = item->request_size;
 	}
 	batch->op.done = batch_replied;
 	batch->asked = true;
@@ -202,22 +205,17 @@ static void item_reserved(struct item *item, int64_t pay_by_ms)
 	waiter->repeated = false;
 }
 
-/* "order \n entry": what this request id was answered at first. */
-static enum status item_repeated(struct batch *batch, struct item *item, const char *answer,
+/* `value`: all the user has in this sale, the first answer to this request id among it. */
+static enum status item_repeated(struct batch *batch, struct item *item, const char *value,
 				 int64_t pay_ms, struct reservation_record *ret_record)
 {
-	char *order_id = arena_strdup(&batch->arena, answer), *entry = strchr(order_id, '\n');
-
-	if (!entry || entry - order_id >= ORDER_ID_SIZE)
+	if (!store_find_reservation(arena_strdup(&batch->arena, value), NULL, item->request_id,
+				    ret_record) ||
+	    strlen(ret_record->order_id) >= ORDER_ID_SIZE)
 		return STATUS_INTERNAL;
-	*entry++ = 0;
-	if (!store_parse_reservation(entry, ret_record))
-		return STATUS_INTERNAL;
-	ret_record->order_id = order_id;
-	if (strcmp(ret_record->user_id, item->user_id) != 0 ||
-	    ret_record->quantity != item->quantity)
+	if (ret_record->quantity != item->quantity)
 		return STATUS_ALREADY_EXISTS;
-	memcpy(item->order_id, order_id, strlen(order_id) + 1);
+	memcpy(item->order_id, ret_record->order_id, strlen(ret_record->order_id) + 1);
 	item_reserved(item, ret_record->reserved_ms + pay_ms);
 	if (item->waiter)
 		item->waiter->repeated = true;
@@ -338,8 +336,7 @@ static void batch_logged(struct outbox_wait *wait, enum status status)
 
 struct sale_queue *sale_queue_create(struct inventory *inventory, const char *sale_id)
 {
-	static const char *const suffixes[SALE_KEYS] = {"", ":users", ":requests", ":orders",
-							":outbox"};
+	static const char *const suffixes[SALE_KEYS] = {"", ":users", ":outbox"};
 	struct sale_queue *queue = calloc(1, sizeof(*queue));
 
 	assert(queue);

@@ -4,7 +4,7 @@
 #include "inventory/sales.h"
 #include "inventory/store.h"
 
-#define SALE_KEYS 5 /* of reserve.lua */
+#define SALE_KEYS 3 /* of reserve.lua */
 
 struct sale_queue {
 	struct inventory *inventory;

@@ -21,8 +21,8 @@
 #define AGAIN_MS 500
 
 struct change {
-	const char *sale_id, *order_id;
-	bool confirm;
+	const char *sale_id;
+	struct store_settlement settlement;
 };
 
 /* A batch in hand: each partition may have one. */
@@ -64,17 +64,17 @@ static void handling_finish(struct handling *handling)
 static void count_verdict(struct events *events, const struct change *change, int verdict)
 {
 	if (verdict == STORE_CHANGED) {
-		(change->confirm ? events->confirmed : events->released)->value++;
+		(change->settlement.confirm ? events->confirmed : events->released)->value++;
 	} else if (verdict == STORE_REFUSED) {
 		events->unknown->value++;
 		log_event(LOG_ERROR, "reservation_unknown", log_text("sale_id", change->sale_id),
-			  log_text("order_id", change->order_id));
+			  log_text("order_id", change->settlement.order_id));
 	} else if (verdict == STORE_REFUSED_STATUS) {
 		events->conflicts->value++;
 		log_event(LOG_ERROR, "reservation_settled_otherwise",
 			  log_text("sale_id", change->sale_id),
-			  log_text("order_id", change->order_id),
-			  log_text("wanted", change->confirm ? "confirm" : "release"));
+			  log_text("order_id", change->settlement.order_id),
+			  log_text("wanted", change->settlement.confirm ? "confirm" : "release"));
 	}
 }
 
@@ -104,13 +104,10 @@ static void settled(struct redis_op *op, enum status status, const redisReply *r
 static void settle(struct handling *handling, int first, int count)
 {
 	struct settlement *settlement = &handling->settlements[handling->settlements_count++];
-	const char *orders[STORE_FIELDS_MAX];
-	bool confirms[STORE_FIELDS_MAX];
+	struct store_settlement list[STORE_SETTLE_MAX];
 
-	for (int i = 0; i < count; i++) {
-		orders[i] = handling->changes[first + i].order_id;
-		confirms[i] = handling->changes[first + i].confirm;
-	}
+	for (int i = 0; i < count; i++)
+		list[i] = handling->changes[first + i].settlement;
 	*settlement = (struct settlement){.op.done = settled,
 					  .handling = handling,
 					  .sale_id = handling->changes[first].sale_id,
@@ -118,7 +115,7 @@ static void settle(struct handling *handling, int first, int count)
 					  .count = count};
 	handling->left++;
 	store_send_settle(handling->events->inventory->store, &settlement->op, settlement->sale_id,
-			  orders, confirms, count);
+			  list, count);
 }
 
 /* Runs of one sale; changes of one order stay in order, since scripts run in the order they are sent. */
@@ -130,7 +127,7 @@ static void settle_all(struct handling *handling)
 	handling->settlements =
 		arena_alloc(&handling->arena, (size_t)handling->count * sizeof(struct settlement));
 	for (int i = 1; i <= handling->count; i++) {
-		if (i < handling->count && i - first < STORE_FIELDS_MAX &&
+		if (i < handling->count && i - first < STORE_SETTLE_MAX &&
 		    !strcmp(changes[i].sale_id, changes[first].sale_id))
 			continue;
 		settle(handling, first, i - first);
@@ -156,12 +153,14 @@ static void take_record(struct handling *handling,
 		const Stampede__Order__V1__Order *order = record->changes[i]->order;
 
 		if (!order || !is_id(order->sale_id) || !is_id(order->order_id) ||
+		    !is_id(order->user_id) ||
 		    (order->status != STAMPEDE__ORDER__V1__ORDER_STATUS__ORDER_STATUS_PAID &&
 		     order->status != STAMPEDE__ORDER__V1__ORDER_STATUS__ORDER_STATUS_CANCELLED))
 			continue; /* placed: nothing to do */
 		handling->changes[handling->count++] = (struct change){
-			order->sale_id, order->order_id,
-			order->status == STAMPEDE__ORDER__V1__ORDER_STATUS__ORDER_STATUS_PAID};
+			order->sale_id,
+			{order->user_id, order->order_id,
+			 order->status == STAMPEDE__ORDER__V1__ORDER_STATUS__ORDER_STATUS_PAID}};
 	}
 }
 

@@ -13,9 +13,10 @@ static enum step get_reservation_read(struct call *call, enum status status)
 	if (!frame->found)
 		return call_fail_reason(
 			call, STATUS_NOT_FOUND, "NO_RESERVATION",
-			"sale '%s' has no reservation with %s '%s'", request->sale_id,
+			"user '%s' has no reservation with %s '%s' in sale '%s'", request->user_id,
 			*request->order_id ? "order id" : "request id",
-			*request->order_id ? request->order_id : request->request_id);
+			*request->order_id ? request->order_id : request->request_id,
+			request->sale_id);
 	response.reservation = reply_reservation(call, request->sale_id, &frame->reservation);
 	return call_reply(call, &response);
 }
@@ -28,14 +29,18 @@ static enum step get_reservation_begin(struct call *call)
 
 	if ((wrong = check_id(request->sale_id)))
 		return call_refuse(call, "sale_id", "%s", wrong);
+	if ((wrong = check_id(request->user_id)))
+		return call_refuse(call, "user_id", "%s", wrong);
 	if (!*request->order_id == !*request->request_id)
 		return call_refuse(call, "order_id", "give either order_id or request_id");
 	if (*request->order_id && (wrong = check_id(request->order_id)))
 		return call_refuse(call, "order_id", "%s", wrong);
 	if (*request->request_id && (wrong = check_id(request->request_id)))
 		return call_refuse(call, "request_id", "%s", wrong);
-	return store_get_reservation(inventory->store, call, request->sale_id, request->order_id,
-				     request->request_id, get_reservation_read);
+	return store_get_reservation(inventory->store, call, request->sale_id, request->user_id,
+				     *request->order_id ? request->order_id : NULL,
+				     *request->request_id ? request->request_id : NULL,
+				     get_reservation_read);
 }
 
 const struct method get_reservation_method = {.name = "GetReservation",

@@ -293,15 +293,15 @@ static void sweep_entry(struct outbox *outbox, const char *sale_id, const redisR
 	terms.price = strtoll(fields->element[1]->str, NULL, 10);
 	terms.currency = fields->element[3]->str;
 	terms.pay_ms = strtoll(fields->element[5]->str, NULL, 10);
-	/* order \n R<ms> \n user \n quantity \n request \n next order … */
-	for (at = fields->element[7]->str; at && count < RESERVE_MANY_MAX; count++) {
+	/* user \n R<ms> \n O<order> \n Q<quantity> \n I<request> \n next user … */
+	for (at = fields->element[7]->str; *at && count < RESERVE_MANY_MAX; count++) {
 		for (int i = 0; i < 5; i++)
-			if (!(lines[i] = strsep(&at, "\n")))
+			if (!(lines[i] = strsep(&at, "\n")) || !at)
 				return;
-		items[count] = (struct outbox_item){.order_id = lines[0],
-						    .user_id = lines[2],
-						    .request_id = lines[4],
-						    .quantity = (int)strtol(lines[3], NULL, 10),
+		items[count] = (struct outbox_item){.user_id = lines[0],
+						    .order_id = lines[2] + 1,
+						    .request_id = lines[4] + 1,
+						    .quantity = (int)strtol(lines[3] + 1, NULL, 10),
 						    .reserved_ms = strtoll(lines[1] + 1, NULL, 10)};
 	}
 	if (!count)

@@ -48,7 +48,7 @@ const char *reserving_error(struct call *call, enum status status, const char *s
 	case STATUS_NOT_FOUND:
 		return arena_printf(arena, "there is no sale '%s'", sale_id);
 	case STATUS_ALREADY_EXISTS:
-		return arena_printf(arena, "request_id '%s' was used with another user or quantity",
+		return arena_printf(arena, "request_id '%s' was used with another quantity",
 				    reservation->request_id);
 	case STATUS_RESOURCE_EXHAUSTED:
 		return "too much waits for the bus; try again with the same request_id";

@@ -17,8 +17,8 @@ void sales_destroy(struct sales *sales);
 struct reservation {
 	const char *user_id, *request_id;
 	int quantity;
-	/* Once, never inside sales_reserve(). NOT_FOUND: no such sale. ALREADY_EXISTS: the request id was used
-	 * with another user or quantity. RESOURCE_EXHAUSTED: the sale's outbox is full. */
+	/* Once, never inside sales_reserve(). NOT_FOUND: no such sale. ALREADY_EXISTS: the user used the
+	 * request id with another quantity. RESOURCE_EXHAUSTED: the sale's outbox is full. */
 	void (*done)(struct reservation *reservation, enum status status);
 	int outcome; /* set when OK: Outcome */
 	char order_id[ORDER_ID_SIZE];

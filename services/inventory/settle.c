@@ -20,8 +20,8 @@ _Static_assert(sizeof(Stampede__Inventory__V1__ConfirmResponse) ==
 		       sizeof(Stampede__Inventory__V1__ReleaseResponse),
 	       "one reply serves both");
 
-static enum step settle_begin(struct call *call, const char *sale_id, const char *order_id,
-			      bool confirm)
+static enum step settle_begin(struct call *call, const char *sale_id, const char *user_id,
+			      const char *order_id, bool confirm)
 {
 	struct inventory *inventory = call_service(call);
 	struct settle *settle = call_frame(call);
@@ -29,12 +29,15 @@ static enum step settle_begin(struct call *call, const char *sale_id, const char
 
 	if ((wrong = check_id(sale_id)))
 		return call_refuse(call, "sale_id", "%s", wrong);
+	if ((wrong = check_id(user_id)))
+		return call_refuse(call, "user_id", "%s", wrong);
 	if ((wrong = check_id(order_id)))
 		return call_refuse(call, "order_id", "%s", wrong);
 	settle->sale_id = sale_id;
 	settle->order_id = order_id;
 	settle->confirm = confirm;
-	return store_settle(inventory->store, call, sale_id, order_id, confirm, settle_settled);
+	return store_settle(inventory->store, call, sale_id, user_id, order_id, confirm,
+			    settle_settled);
 }
 
 static enum step settle_settled(struct call *call, enum status status)
@@ -47,9 +50,10 @@ static enum step settle_settled(struct call *call, enum status status)
 	if (status != STATUS_OK)
 		return reply_failure(call, status, settle->sale_id);
 	if (settle->frame.verdict == STORE_REFUSED)
-		return call_fail_reason(call, STATUS_NOT_FOUND, "NO_RESERVATION",
-					"sale '%s' has no reservation with order id '%s'",
-					settle->sale_id, settle->order_id);
+		return call_fail_reason(
+			call, STATUS_NOT_FOUND, "NO_RESERVATION",
+			"user '%s' has no reservation with order id '%s' in sale '%s'",
+			settle->frame.reservation.user_id, settle->order_id, settle->sale_id);
 	if (settle->frame.verdict == STORE_REFUSED_STATUS)
 		return call_fail_reason(call, STATUS_FAILED_PRECONDITION,
 					settle->confirm ? "RELEASED" : "CONFIRMED",
@@ -57,7 +61,6 @@ static enum step settle_settled(struct call *call, enum status status)
 					settle->confirm ? "released" : "confirmed");
 	if (settle->frame.verdict == STORE_CHANGED)
 		watches_changed(inventory->watches, settle->sale_id);
-	settle->frame.reservation.order_id = settle->order_id;
 	response.base.descriptor = call_output(call);
 	response.reservation = reply_reservation(call, settle->sale_id, &settle->frame.reservation);
 	response.changed = settle->frame.verdict == STORE_CHANGED;
@@ -68,14 +71,14 @@ static enum step confirm_begin(struct call *call)
 {
 	const Stampede__Inventory__V1__ConfirmRequest *request = call_request(call);
 
-	return settle_begin(call, request->sale_id, request->order_id, true);
+	return settle_begin(call, request->sale_id, request->user_id, request->order_id, true);
 }
 
 static enum step release_begin(struct call *call)
 {
 	const Stampede__Inventory__V1__ReleaseRequest *request = call_request(call);
 
-	return settle_begin(call, request->sale_id, request->order_id, false);
+	return settle_begin(call, request->sale_id, request->user_id, request->order_id, false);
 }
 
 const struct method confirm_method = {

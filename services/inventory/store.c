@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARGS_MAX (2 * STORE_FIELDS_MAX + 8)
+#define ARGS_MAX (3 * STORE_SETTLE_MAX + 8)
+_Static_assert(2 * STORE_FIELDS_MAX + 8 <= ARGS_MAX, "fields fit too");
 #define SALE_FIELDS 17 /* what sale_read() returns */
 
 struct store {
@@ -263,119 +264,143 @@ static int reservation_status(char state)
 	return state == 'R' ? 1 : state == 'C' ? 2 : state == 'X' ? 3 : 0;
 }
 
-bool store_parse_reservation(char *entry, struct reservation_record *ret_record)
+/* The line "<mark><id>" as a whole, or NULL. */
+static char *find_line(char *value, char mark, const char *id)
 {
-	char *user = strchr(entry, '\n'), *quantity = user ? strchr(user + 1, '\n') : NULL;
-	char *request = quantity ? strchr(quantity + 1, '\n') : NULL;
+	size_t size = strlen(id);
 
-	if (!request)
+	for (char *at = value; (at = strchr(at, '\n'));)
+		if (*++at == mark && !strncmp(at + 1, id, size) && at[1 + size] == '\n')
+			return at;
+	return NULL;
+}
+
+static char *line_before(char *value, char *line)
+{
+	if (line - value < 2)
+		return NULL;
+	for (line--; line > value && line[-1] != '\n'; line--)
+		;
+	return line;
+}
+
+bool store_find_reservation(char *value, const char *order_id, const char *request_id,
+			    struct reservation_record *ret_record)
+{
+	char *at = order_id ? find_line(value, 'O', order_id) : find_line(value, 'I', request_id);
+	char *lines[4];
+
+	/* Back to the first of the four lines. */
+	for (int back = order_id ? 1 : 3; at && back; back--)
+		at = line_before(value, at);
+	if (!at)
 		return false;
-	*user++ = *quantity++ = *request++ = 0;
-	ret_record->user_id = user;
-	ret_record->request_id = request;
-	ret_record->quantity = (int)strtol(quantity, NULL, 10);
-	ret_record->status = reservation_status(*entry);
-	ret_record->reserved_ms = strtoll(entry + 1, NULL, 10);
+	for (int i = 0; i < 4; i++)
+		if (!(lines[i] = strsep(&at, "\n")) || !*lines[i])
+			return false;
+	*ret_record = (struct reservation_record){.order_id = lines[1] + 1,
+						  .user_id = ret_record->user_id,
+						  .request_id = lines[3] + 1,
+						  .quantity = (int)strtol(lines[2] + 1, NULL, 10),
+						  .status = reservation_status(*lines[0]),
+						  .reserved_ms = strtoll(lines[0] + 1, NULL, 10)};
 	return ret_record->status;
 }
 
-static enum status take_reservation(struct call *call, const char *order_id, const char *entry)
+static enum status take_reservation(struct call *call, const char *value)
 {
 	struct reservation_frame *frame = call_frame(call);
+	const char *user_id = frame->reservation.user_id;
 
-	frame->reservation.order_id = arena_strdup(call_arena(call), order_id);
-	frame->found =
-		store_parse_reservation(arena_strdup(call_arena(call), entry), &frame->reservation);
-	return frame->found ? STATUS_OK : STATUS_INTERNAL;
+	frame->found = store_find_reservation(arena_strdup(call_arena(call), value),
+					      frame->reservation.order_id,
+					      frame->reservation.request_id, &frame->reservation);
+	frame->reservation.user_id = user_id;
+	return STATUS_OK;
 }
 
 static enum status decode_reservation(struct call *call, const redisReply *reply)
 {
 	if (reply->type == REDIS_REPLY_NIL)
 		return STATUS_NOT_FOUND;
-	if (reply->type != REDIS_REPLY_ARRAY)
-		return STATUS_INTERNAL;
-	if (!reply->elements)
-		return STATUS_OK;
-	if (reply->elements != 2)
-		return STATUS_INTERNAL;
-	return take_reservation(call, text(reply->element[0]), text(reply->element[1]));
+	return take_reservation(call, text(reply));
 }
 
 enum step store_get_reservation(struct store *store, struct call *call, const char *sale_id,
-				const char *order_id, const char *request_id, call_then *then)
+				const char *user_id, const char *order_id, const char *request_id,
+				call_then *then)
 {
-	char key[STORE_KEY_SIZE], requests[STORE_KEY_SIZE], orders[STORE_KEY_SIZE];
+	struct reservation_frame *frame = call_frame(call);
+	char key[STORE_KEY_SIZE], users[STORE_KEY_SIZE];
 	struct args args = {0};
 
+	frame->reservation = (struct reservation_record){
+		.user_id = user_id, .order_id = order_id, .request_id = request_id};
 	store_key(key, sale_id, "");
-	store_key(requests, sale_id, ":requests");
-	store_key(orders, sale_id, ":orders");
+	store_key(users, sale_id, ":users");
 	put(&args, key);
-	put(&args, requests);
-	put(&args, orders);
-	put(&args, *order_id ? "order" : "request");
-	put(&args, *order_id ? order_id : request_id);
-	return redis_script(store->redis, call, &store->get_reservation, 3, as_redis(&args),
+	put(&args, users);
+	put(&args, user_id);
+	return redis_script(store->redis, call, &store->get_reservation, 2, as_redis(&args),
 			    decode_reservation, then);
 }
 
-int store_settled(const redisReply *reply, size_t index, const char **ret_entry)
+int store_settled(const redisReply *reply, size_t index, const char **ret_value)
 {
 	const redisReply *answer = reply->element[index];
 
-	*ret_entry = text(answer->element[1]);
+	*ret_value = text(answer->element[1]);
 	return (int)number(answer->element[0]);
 }
 
 static enum status decode_settled(struct call *call, const redisReply *reply)
 {
 	struct reservation_frame *frame = call_frame(call);
-	const char *entry;
+	const char *value;
 
 	if (reply->type == REDIS_REPLY_NIL)
 		return STATUS_NOT_FOUND;
 	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1)
 		return STATUS_INTERNAL;
-	frame->verdict = store_settled(reply, 0, &entry);
-	return *entry ? take_reservation(call, "", entry) : STATUS_OK;
+	frame->verdict = store_settled(reply, 0, &value);
+	return take_reservation(call, value);
 }
 
-/* Keys and arguments of settle.lua; the keys' memory is the caller's. */
-static void put_settle(struct args *args, char keys[3][STORE_KEY_SIZE], const char *sale_id)
+static void send_settle(struct args *args, char keys[2][STORE_KEY_SIZE], const char *sale_id,
+			const struct store_settlement *settlements, int count)
 {
-	static const char *const suffixes[3] = {"", ":users", ":orders"};
-
-	for (int i = 0; i < 3; i++) {
-		store_key(keys[i], sale_id, suffixes[i]);
-		put(args, keys[i]);
+	assert(count <= STORE_SETTLE_MAX);
+	store_key(keys[0], sale_id, "");
+	store_key(keys[1], sale_id, ":users");
+	put(args, keys[0]);
+	put(args, keys[1]);
+	for (int i = 0; i < count; i++) {
+		put(args, settlements[i].user_id);
+		put(args, settlements[i].order_id);
+		put(args, settlements[i].confirm ? "C" : "X");
 	}
 }
 
 enum step store_settle(struct store *store, struct call *call, const char *sale_id,
-		       const char *order_id, bool confirm, call_then *then)
+		       const char *user_id, const char *order_id, bool confirm, call_then *then)
 {
-	char keys[3][STORE_KEY_SIZE];
+	struct store_settlement settlement = {user_id, order_id, confirm};
+	struct reservation_frame *frame = call_frame(call);
+	char keys[2][STORE_KEY_SIZE];
 	struct args args = {0};
 
-	put_settle(&args, keys, sale_id);
-	put(&args, order_id);
-	put(&args, confirm ? "C" : "X");
-	return redis_script(store->redis, call, &store->settle, 3, as_redis(&args), decode_settled,
+	frame->reservation = (struct reservation_record){.user_id = user_id, .order_id = order_id};
+	send_settle(&args, keys, sale_id, &settlement, 1);
+	return redis_script(store->redis, call, &store->settle, 2, as_redis(&args), decode_settled,
 			    then);
 }
 
 void store_send_settle(struct store *store, struct redis_op *op, const char *sale_id,
-		       const char *const *order_ids, const bool *confirms, int count)
+		       const struct store_settlement *settlements, int count)
 {
-	char keys[3][STORE_KEY_SIZE];
+	char keys[2][STORE_KEY_SIZE];
 	struct args args = {0};
 
-	assert(count <= STORE_FIELDS_MAX);
-	put_settle(&args, keys, sale_id);
-	for (int i = 0; i < count; i++) {
-		put(&args, order_ids[i]);
-		put(&args, confirms[i] ? "C" : "X");
-	}
-	redis_send_script(store->redis, op, &store->settle, 3, as_redis(&args));
+	send_settle(&args, keys, sale_id, settlements, count);
+	redis_send_script(store->redis, op, &store->settle, 2, as_redis(&args));
 }

@@ -14,7 +14,7 @@ struct store;
 struct store *store_create(struct redis *redis);
 void store_destroy(struct store *store);
 
-/* suffix: "" the sale, ":users", ":requests", ":orders", ":outbox", ":adjustments" */
+/* suffix: "" the sale, ":users", ":outbox", ":adjustments" */
 size_t store_key(char key[STORE_KEY_SIZE], const char *sale_id, const char *suffix);
 
 struct sale {
@@ -63,8 +63,10 @@ struct reservation_record {
 	int quantity, status; /* ReservationStatus */
 	int64_t reserved_ms;
 };
-/* Parses an entry of orders, in place ("R<ms>\n<user>\n<quantity>\n<request>"): false when it is not one. */
-bool store_parse_reservation(char *entry, struct reservation_record *ret_record);
+/* Finds a reservation among those a user has ("<units>\nR<ms>\nO<order>\nQ<quantity>\nI<request>\n…", as reserve.lua
+ * keeps them), by whichever id is not NULL, and cuts it out in place: false when it is not there. */
+bool store_find_reservation(char *value, const char *order_id, const char *request_id,
+			    struct reservation_record *ret_record);
 
 /* The first member of the frame, likewise. */
 struct reservation_frame {
@@ -72,17 +74,23 @@ struct reservation_frame {
 	bool found;
 	struct reservation_record reservation;
 };
-/* One of the two ids. NOT_FOUND: no such sale; found is false: no such reservation. */
+/* One of order_id and request_id, the other NULL. NOT_FOUND: no such sale; found is false: no such reservation. */
 enum step store_get_reservation(struct store *store, struct call *call, const char *sale_id,
-				const char *order_id, const char *request_id,
+				const char *user_id, const char *order_id, const char *request_id,
 				call_then *then) MUST_USE;
 enum step store_settle(struct store *store, struct call *call, const char *sale_id,
-		       const char *order_id, bool confirm, call_then *then) MUST_USE;
+		       const char *user_id, const char *order_id, bool confirm,
+		       call_then *then) MUST_USE;
 
 /* --- without a call, many at once: events.c, list_sales.c, watch.c --- */
+struct store_settlement {
+	const char *user_id, *order_id;
+	bool confirm;
+};
+#define STORE_SETTLE_MAX 32
 void store_send_settle(struct store *store, struct redis_op *op, const char *sale_id,
-		       const char *const *order_ids, const bool *confirms, int count);
-/* The verdict for the index-th; `ret_entry` is the reply's. */
-int store_settled(const redisReply *reply, size_t index, const char **ret_entry);
+		       const struct store_settlement *settlements, int count);
+/* The verdict for the index-th; *ret_value is the user's value, the reply's. */
+int store_settled(const redisReply *reply, size_t index, const char **ret_value);
 void store_send_get_sale(struct store *store, struct redis_op *op, const char *sale_id);
 enum status store_decode_sale(const redisReply *reply, struct sale *ret_sale);

@@ -239,7 +239,8 @@ static void release_units(struct consume *consume,
 
 		if (order_id_parse(one->order_id, &order_id) &&
 		    utf8_identifier(one->sale_id, 1, IDENTIFIER_SIZE_MAX))
-			outbox_add_release(&release->addition.outbox, one->sale_id, one->order_id);
+			outbox_add_release(&release->addition.outbox, one->sale_id, one->user_id,
+					   one->order_id);
 		log_event(LOG_ERROR, "reservation_given_up", log_text("sale_id", one->sale_id),
 			  log_text("order_id", one->order_id), log_text("user_id", one->user_id),
 			  log_number("quantity", one->quantity));

@@ -149,13 +149,15 @@ void outbox_add_job(struct outbox *outbox, const struct order *order)
 	record_append(outbox, &outbox->jobs, 2, &job);
 }
 
-void outbox_add_release(struct outbox *outbox, const char *sale_id, const char *order_id)
+void outbox_add_release(struct outbox *outbox, const char *sale_id, const char *user_id,
+			const char *order_id)
 {
 	struct outbox_record *record = record_create(OUTBOX_RELEASE, 0);
 	Stampede__Inventory__V1__ReleaseRequest request;
 
 	stampede__inventory__v1__release_request__init(&request);
 	request.sale_id = (char *)sale_id;
+	request.user_id = (char *)user_id;
 	request.order_id = (char *)order_id;
 	record_reserve(record, protobuf_c_message_get_packed_size(&request.base));
 	record->size = protobuf_c_message_pack(&request.base, record->bytes);

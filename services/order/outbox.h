@@ -50,6 +50,7 @@ void outbox_free(struct outbox *outbox);
 void outbox_add_change(struct outbox *outbox, const struct order *order, int previous);
 /* The order's job falls due when its time to pay is over. */
 void outbox_add_job(struct outbox *outbox, const struct order *order);
-void outbox_add_release(struct outbox *outbox, const char *sale_id, const char *order_id);
+void outbox_add_release(struct outbox *outbox, const char *sale_id, const char *user_id,
+			const char *order_id);
 /* Closes all records and gives them to the caller, oldest first; NULL when there are none. */
 struct outbox_record *outbox_take(struct outbox *outbox);

@@ -1,11 +1,3 @@
--- KEYS: sale, requests, orders. ARGV: 'order' or 'request', its id.
--- Returns nil (no such sale), {} (no such reservation), or {order, its entry in orders}.
+-- KEYS: sale, users. ARGV: user. Returns nil (no such sale), or the user's value, '' if there is none.
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
-local order = ARGV[2]
-if ARGV[1] == 'request' then
-	order = redis.call('HGET', KEYS[2], order)
-	if not order then return {} end
-end
-local value = redis.call('HGET', KEYS[3], order)
-if not value then return {} end
-return {order, value}
+return redis.call('HGET', KEYS[2], ARGV[1]) or ''

@@ -137,7 +137,7 @@ static void assert_figures(const char *sale_id, int64_t available, int64_t reser
 }
 
 /* 1 changed, 0 unchanged, -1 refused with ret_status. */
-static int settle(const char *method, const char *sale_id, const char *order_id,
+static int settle(const char *method, const char *user_id, const char *order_id,
 		  enum status *ret_status)
 {
 	/* Confirm's and Release's messages look alike. */
@@ -147,7 +147,8 @@ static int settle(const char *method, const char *sale_id, const char *order_id,
 	struct asking *asking;
 	int changed;
 
-	request.sale_id = (char *)sale_id;
+	request.sale_id = "s";
+	request.user_id = (char *)user_id;
 	request.order_id = (char *)order_id;
 	asking = ask(method, &request);
 	response = asking_wait(asking, &stampede__inventory__v1__release_response__descriptor);
@@ -180,9 +181,11 @@ START_TEST(refuses_a_request_id_that_means_something_else)
 {
 	create("s", 10, 5, 0, 0);
 	ck_assert_int_eq(reserve("s", "ann", 1, "r1").outcome, RESERVED);
-	ck_assert_int_eq(reserve("s", "bob", 1, "r1").status, STATUS_ALREADY_EXISTS);
 	ck_assert_int_eq(reserve("s", "ann", 2, "r1").status, STATUS_ALREADY_EXISTS);
 	assert_figures("s", 9, 1, 0);
+	/* Another user's request ids are another's. */
+	ck_assert_int_eq(reserve("s", "bob", 1, "r1").outcome, RESERVED);
+	assert_figures("s", 8, 2, 0);
 }
 END_TEST
 
@@ -287,6 +290,65 @@ START_TEST(answers_each_of_many_by_itself)
 }
 END_TEST
 
+static struct answer get_reservation(const char *user, const char *order_id, const char *request_id,
+				     int *ret_status, int *ret_quantity)
+{
+	Stampede__Inventory__V1__GetReservationRequest request =
+		STAMPEDE__INVENTORY__V1__GET_RESERVATION_REQUEST__INIT;
+	Stampede__Inventory__V1__GetReservationResponse *response;
+	struct answer answer = {0};
+	struct asking *asking;
+
+	request.sale_id = "s";
+	request.user_id = (char *)user;
+	request.order_id = (char *)order_id;
+	request.request_id = (char *)request_id;
+	asking = ask("GetReservation", &request);
+	response =
+		asking_wait(asking, &stampede__inventory__v1__get_reservation_response__descriptor);
+	answer.status = asking_status(asking);
+	if (response) {
+		snprintf(answer.order_id, sizeof(answer.order_id), "%s",
+			 response->reservation->order_id);
+		*ret_status = (int)response->reservation->status;
+		*ret_quantity = response->reservation->quantity;
+		ck_assert_str_eq(response->reservation->user_id, user);
+	}
+	asking_free(asking);
+	return answer;
+}
+
+/* Ids that look like the other lines of a user's value must not be taken for them. */
+START_TEST(finds_a_reservation_among_a_users)
+{
+	static const char *const requests[4] = {"1", "R1", "I1", "Q2"};
+	struct answer made[4], got;
+	enum status status;
+	int state = 0, quantity = 0;
+
+	create("s", 100, 100, 0, 0);
+	for (int i = 0; i < 4; i++)
+		made[i] = reserve("s", "ann", i + 1, requests[i]);
+	ck_assert_int_eq(settle("Confirm", "ann", made[1].order_id, &status), 1);
+	ck_assert_int_eq(settle("Release", "ann", made[2].order_id, &status), 1);
+	for (int i = 0; i < 4; i++) {
+		got = get_reservation("ann", made[i].order_id, "", &state, &quantity);
+		ck_assert_str_eq(got.order_id, made[i].order_id);
+		got = get_reservation("ann", "", requests[i], &state, &quantity);
+		ck_assert_str_eq(got.order_id, made[i].order_id);
+		ck_assert_int_eq(quantity, i + 1);
+		ck_assert_int_eq(state, i == 1 ? 2 : i == 2 ? 3 : 1);
+		got = reserve("s", "ann", i + 1, requests[i]);
+		ck_assert_str_eq(got.order_id, made[i].order_id);
+	}
+	ck_assert_int_eq(get_reservation("ann", "", "2", &state, &quantity).status,
+			 STATUS_NOT_FOUND);
+	ck_assert_int_eq(get_reservation("bob", "", "1", &state, &quantity).status,
+			 STATUS_NOT_FOUND);
+	assert_figures("s", 93, 5, 2);
+}
+END_TEST
+
 /* --- settling ------------------------------------------------------------------------------------------- */
 
 START_TEST(releases_and_confirms_exactly_once)
@@ -297,17 +359,17 @@ START_TEST(releases_and_confirms_exactly_once)
 	create("s", 5, 2, 0, 0);
 	one = reserve("s", "ann", 2, "r1");
 	two = reserve("s", "bob", 1, "r2");
-	ck_assert_int_eq(settle("Release", "s", one.order_id, &status), 1);
-	ck_assert_int_eq(settle("Release", "s", one.order_id, &status), 0);
+	ck_assert_int_eq(settle("Release", "ann", one.order_id, &status), 1);
+	ck_assert_int_eq(settle("Release", "ann", one.order_id, &status), 0);
 	assert_figures("s", 4, 1, 0);
-	ck_assert_int_eq(settle("Confirm", "s", two.order_id, &status), 1);
-	ck_assert_int_eq(settle("Confirm", "s", two.order_id, &status), 0);
+	ck_assert_int_eq(settle("Confirm", "bob", two.order_id, &status), 1);
+	ck_assert_int_eq(settle("Confirm", "bob", two.order_id, &status), 0);
 	assert_figures("s", 4, 0, 1);
-	ck_assert_int_eq(settle("Confirm", "s", one.order_id, &status), -1);
+	ck_assert_int_eq(settle("Confirm", "ann", one.order_id, &status), -1);
 	ck_assert_int_eq(status, STATUS_FAILED_PRECONDITION);
-	ck_assert_int_eq(settle("Release", "s", two.order_id, &status), -1);
+	ck_assert_int_eq(settle("Release", "bob", two.order_id, &status), -1);
 	ck_assert_int_eq(status, STATUS_FAILED_PRECONDITION);
-	ck_assert_int_eq(settle("Release", "s", "123", &status), -1);
+	ck_assert_int_eq(settle("Release", "ann", "123", &status), -1);
 	ck_assert_int_eq(status, STATUS_NOT_FOUND);
 	/* What was released counts no longer against the limit. */
 	ck_assert_int_eq(reserve("s", "ann", 2, "r3").outcome, RESERVED);
@@ -489,7 +551,7 @@ START_TEST(what_a_crash_left_in_the_outbox_is_published_by_the_next)
 	redis_server_ask(redis,
 			 "XADD {sale:s.0}:outbox 1000-0 price 5 currency EUR pay_ms 60000 "
 			 "orders %s",
-			 "1025\nR1000\nann\n1\nr1\n2049\nR1000\nbob\n1\nr2");
+			 "ann\nR1000\nO1025\nQ1\nIr1\nbob\nR1000\nO2049\nQ1\nIr2\n");
 	rpc_client_free(client);
 	service_process_free(service);
 	service = start_service();
@@ -627,6 +689,7 @@ int main(void)
 	tcase_add_test(tests, takes_all_or_nothing);
 	tcase_add_test(tests, never_oversells_under_concurrent_buyers);
 	tcase_add_test(tests, answers_each_of_many_by_itself);
+	tcase_add_test(tests, finds_a_reservation_among_a_users);
 	tcase_add_test(tests, releases_and_confirms_exactly_once);
 	tcase_add_test(tests, sells_only_while_it_is_open);
 	tcase_add_test(tests, sells_only_in_its_window);

@@ -458,8 +458,8 @@ START_TEST(an_addition_that_failed_can_be_tried_again)
 	int count;
 
 	outbox_init(&addition.outbox, LANES, "");
-	outbox_add_release(&addition.outbox, "sale", "1000");
-	outbox_add_release(&addition.outbox, "sale", "1001");
+	outbox_add_release(&addition.outbox, "sale", "ann", "1000");
+	outbox_add_release(&addition.outbox, "sale", "ann", "1001");
 	failing_vfs_arm(1, 1, SQLITE_FULL);
 	waiting++;
 	store_add(store, &addition);
