@@ -173,8 +173,9 @@ def load(path):
         files.ParseFromString(file.read())
     for file in files.file:
         if not file.name.startswith("google/"):
-            pool.Add(file)
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+            pool.AddSerializedFile(file.SerializeToString())
+    get_class = getattr(message_factory, "GetMessageClass", None) or message_factory.MessageFactory(pool).GetPrototype
+    return {name: get_class(pool.FindMessageTypeByName(name))
             for name in (TYPE, "stampede.tests.Inner")}
 
 
