@@ -180,7 +180,7 @@ START_TEST(knows_every_route_of_the_protos)
 	struct schema *ours = schema_create(descriptors_embedded());
 	struct routes *all = routes_create(ours);
 	static const char reserve[] = "/v1/sales/s/reservations",
-			  request[] = "/v1/sales/s/requests/r";
+			  request[] = "/v1/sales/s/users/u/requests/r";
 	struct route_match match;
 	const char *allow;
 
