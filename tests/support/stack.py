@@ -57,12 +57,26 @@ class Stack:
 
     def down(self, keep_logs=False):
         done = self.command("down")
-        if keep_logs:
+        complaint = self.sanitizer_complaint()
+        if keep_logs or complaint:
             kept = os.path.join(ROOT, "build", "test", os.path.basename(self.home))
             shutil.copytree(os.path.join(self.home, "log"), kept, dirs_exist_ok=True)
             print("logs are kept in", kept)
         shutil.rmtree(self.home, ignore_errors=True)
+        if complaint:
+            raise AssertionError("a sanitizer complained, or an assertion failed:\n" + complaint)
         return done
+
+    def sanitizer_complaint(self):
+        """What the processes of this stack said at their end, if it was not a farewell."""
+        folder, pattern = os.path.join(self.home, "log"), r"ERROR: \w+Sanitizer|runtime error:|: Assertion `"
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                text = file.read()
+            found = re.search(pattern, text)
+            if found:
+                return "%s: %s" % (name, text[found.start():found.start() + 3000])
+        return None
 
     def logs(self, lines=8):
         folder, text = os.path.join(self.home, "log"), ""
