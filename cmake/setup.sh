@@ -47,7 +47,7 @@ clang-format            the layout check
 clang-tidy              the static check
 shellcheck              the check of the scripts
 git                     the protos of the commit before, for buf breaking
-python3-protobuf        the gateway's JSON is compared with it
+python3-protobuf        the JSON of the gateway is compared with it
 chromium                the sale page is tested in it
 chromium-driver         drives it'
 packages_bench='
