@@ -5,7 +5,8 @@
  *                         └─ nonsense, or its request has another order ──► that part is retried;
  *                            in the end dead: an alarm, its units are released by the outbox
  *     unpaid-orders  decode ──► one batch of moves ──► cancelled, or was not pending: done
- *                                                └────► no such order (yet): that part is retried
+ *                                                └────► no such order (yet), or its time to pay is
+ *                                                       not over: that part is retried
  *
  * A batch comes again after a crash: orders already placed fall on the unique index, moves
  * already made on their condition.
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/clock.h"
 #include "runtime/log.h"
 #include "runtime/utf8.h"
 #include "services/order/reservations.h"
@@ -30,7 +32,7 @@ struct consume {
 	struct order_service *service;
 	int releases;
 	struct counter *placed, *repeated, *conflicts, *invalid, *undecodable;
-	struct counter *cancelled_unpaid, *not_pending, *unknown;
+	struct counter *cancelled_unpaid, *not_pending, *early, *unknown;
 	struct counter *dead_reservations, *dead_unpaid;
 	struct counter *records;
 };
@@ -46,7 +48,7 @@ struct consume *consume_create(struct order_service *service)
 	static const char reservations[] = "stampede_order_reservations_total";
 	static const char reservations_help[] = "Reservations consumed, by what became of them.";
 	static const char unpaid[] = "stampede_order_unpaid_total";
-	static const char unpaid_help[] = "Jobs of unpaid orders, by what became of them.";
+	static const char unpaid_help[] = "Orders of jobs for the unpaid, by what became of them.";
 	static const char dead[] = "stampede_order_dead_total";
 	static const char dead_help[] =
 		"Records given up after the last retry: somebody must look.";
@@ -68,6 +70,7 @@ struct consume *consume_create(struct order_service *service)
 		consume_counter(consume, unpaid, unpaid_help, "result=\"cancelled\"");
 	consume->not_pending =
 		consume_counter(consume, unpaid, unpaid_help, "result=\"not_pending\"");
+	consume->early = consume_counter(consume, unpaid, unpaid_help, "result=\"early\"");
 	consume->unknown = consume_counter(consume, unpaid, unpaid_help, "result=\"unknown\"");
 	consume->dead_reservations =
 		consume_counter(consume, dead, dead_help, "topic=\"reservations\"");
@@ -267,11 +270,20 @@ void consume_dead_reservations(void *self, const struct bus_record *record)
 
 /* --- unpaid orders -------------------------------------------------------------------------- */
 
+/* A job and what it asks for: its orders, in moves of the batch. */
+struct unpaid_job {
+	Stampede__Events__V1__JobFired *fired;
+	int64_t *order_ids; /* later: those that must come again */
+	size_t count;
+	bool alone; /* the job's id names its order */
+};
+
 struct unpaid_batch {
 	struct consume *consume;
 	struct bus_batch *batch;
 	struct arena arena;
 	Stampede__Events__V1__JobsFired **fired; /* for each record; NULL: undecodable */
+	struct unpaid_job *jobs;		 /* of all records, one after the other */
 	struct moves moves;
 };
 
@@ -282,50 +294,79 @@ static void unpaid_batch_free(struct unpaid_batch *work)
 	free(work);
 }
 
-static bool job_order(const Stampede__Events__V1__JobFired *fired, int64_t *ret_order_id)
+/* Asks for what is still to be done of a job; false when nothing is. Moves stand in the order of
+ * the jobs; `at` walks along them. */
+static bool unpaid_job_over(struct unpaid_batch *work, struct unpaid_job *job, int *at)
 {
-	return fired->job && order_id_parse(fired->job->job_id, ret_order_id);
+	struct consume *consume = work->consume;
+	Stampede__Events__V1__UnpaidOrders again;
+	ProtobufCBinaryData *payload;
+
+	if (!job->count) {
+		consume->unknown->value++;
+		return true;
+	}
+	stampede__events__v1__unpaid_orders__init(&again);
+	again.order_ids = job->order_ids;
+	for (size_t i = 0; i < job->count; i++) {
+		switch (work->moves.moves[(*at)++].moved) {
+		case MOVED_NOW:
+			consume->cancelled_unpaid->value++;
+			continue;
+		case MOVED_BEFORE:
+		case MOVED_REFUSED:
+			consume->not_pending->value++;
+			continue;
+		case MOVED_EARLY:
+			consume->early->value++;
+			break;
+		case MOVED_NOT_FOUND:
+			consume->unknown->value++;
+			break;
+		}
+		again.order_ids[again.n_order_ids++] = job->order_ids[i];
+	}
+	if (!again.n_order_ids || job->alone)
+		return again.n_order_ids;
+	payload = &job->fired->job->payload;
+	payload->data =
+		arena_alloc(&work->arena, protobuf_c_message_get_packed_size(&again.base) + 1);
+	payload->len = protobuf_c_message_pack(&again.base, payload->data);
+	return true;
 }
 
-/* The jobs of one record that must come again: their order is not there, or they name none.
- * Moves stand in the order of the jobs that name an order; `at` walks along them. */
-static void unpaid_record_over(struct unpaid_batch *work, int index, int *at)
+/* The jobs of one record that must come again, with the orders that are not there or not due, and
+ * those that name none. */
+static void unpaid_record_over(struct unpaid_batch *work, int index, struct unpaid_job *jobs,
+			       int *at)
 {
 	Stampede__Events__V1__JobsFired *fired = work->fired[index], again;
 	uint8_t *bytes;
 	size_t size;
-	int64_t order_id;
 
 	stampede__events__v1__jobs_fired__init(&again);
 	again.jobs = arena_alloc(&work->arena, (fired->n_jobs + 1) * sizeof(void *));
-	for (size_t i = 0; i < fired->n_jobs; i++) {
-		enum moved moved = MOVED_NOT_FOUND;
-
-		if (job_order(fired->jobs[i], &order_id))
-			moved = work->moves.moves[(*at)++].moved;
-		if (moved == MOVED_NOW)
-			work->consume->cancelled_unpaid->value++;
-		else if (moved != MOVED_NOT_FOUND)
-			work->consume->not_pending->value++;
-		else
+	for (size_t i = 0; i < fired->n_jobs; i++)
+		if (unpaid_job_over(work, &jobs[i], at))
 			again.jobs[again.n_jobs++] = fired->jobs[i];
-	}
 	if (!again.n_jobs)
 		return;
-	work->consume->unknown->value += again.n_jobs;
 	size = protobuf_c_message_get_packed_size(&again.base);
 	bytes = arena_alloc(&work->arena, size + 1);
 	protobuf_c_message_pack(&again.base, bytes);
-	bus_batch_fail_value(work->batch, index, "there is no such order", bytes, size);
+	bus_batch_fail_value(work->batch, index, "an order is not there, or not due yet", bytes,
+			     size);
 }
 
 static void unpaid_batch_over(struct unpaid_batch *work)
 {
+	struct unpaid_job *jobs = work->jobs;
 	int at = 0;
 
 	for (int i = 0; i < work->batch->count; i++) {
 		if (work->fired[i]) {
-			unpaid_record_over(work, i, &at);
+			unpaid_record_over(work, i, jobs, &at);
+			jobs += work->fired[i]->n_jobs;
 		} else {
 			work->consume->undecodable->value++;
 			bus_batch_fail(work->batch, i, "the record is no JobsFired");
@@ -348,9 +389,33 @@ static void unpaid_moved(struct moves *moves)
 	unpaid_batch_free(work);
 }
 
-static size_t unpaid_decode(struct unpaid_batch *work)
+/* Which orders a job is about; none when it makes no sense. */
+static void unpaid_job_decode(struct unpaid_batch *work, Stampede__Events__V1__JobFired *fired,
+			      struct unpaid_job *job)
 {
-	size_t jobs = 0;
+	Stampede__Events__V1__UnpaidOrders *orders;
+
+	*job = (struct unpaid_job){.fired = fired};
+	if (!fired->job)
+		return;
+	if (!fired->job->payload.len) {
+		job->order_ids = arena_alloc(&work->arena, sizeof(*job->order_ids));
+		job->count = order_id_parse(fired->job->job_id, job->order_ids);
+		job->alone = true;
+		return;
+	}
+	orders = stampede__events__v1__unpaid_orders__unpack(
+		arena_allocator(&work->arena), fired->job->payload.len, fired->job->payload.data);
+	if (orders) {
+		job->order_ids = orders->order_ids;
+		job->count = orders->n_order_ids;
+	}
+}
+
+/* Returns how many jobs there are, and of how many orders. */
+static size_t unpaid_decode(struct unpaid_batch *work, size_t *ret_orders)
+{
+	size_t jobs = 0, count = 0;
 
 	for (int i = 0; i < work->batch->count; i++) {
 		work->fired[i] = stampede__events__v1__jobs_fired__unpack(
@@ -359,16 +424,39 @@ static size_t unpaid_decode(struct unpaid_batch *work)
 		if (work->fired[i])
 			jobs += work->fired[i]->n_jobs;
 	}
+	work->jobs = arena_alloc(&work->arena, (jobs + 1) * sizeof(*work->jobs));
+	*ret_orders = 0;
+	for (int i = 0; i < work->batch->count; i++) {
+		for (size_t j = 0; work->fired[i] && j < work->fired[i]->n_jobs; j++) {
+			unpaid_job_decode(work, work->fired[i]->jobs[j], &work->jobs[count]);
+			*ret_orders += work->jobs[count++].count;
+		}
+	}
 	return jobs;
+}
+
+/* Only orders whose time to pay is over: by our clock, or by the scheduler's, which has fired a job
+ * not before it was due. */
+static void unpaid_moves_add(struct moves *moves, const struct unpaid_job *job, int64_t now_ms)
+{
+	int64_t due_ms = job->count ? timestamp_to_ms(job->fired->job->due_at) : 0;
+
+	for (size_t i = 0; i < job->count; i++)
+		moves->moves[moves->count++] =
+			(struct move){.order_id = job->order_ids[i],
+				      .to = ORDER_CANCELLED,
+				      .cancel_reason = CANCEL_UNPAID,
+				      .payment_reference = "",
+				      .pay_by_max_ms = due_ms > now_ms ? due_ms : now_ms};
 }
 
 void consume_unpaid(void *self, struct bus_batch *batch)
 {
 	struct consume *consume = self;
 	struct unpaid_batch *work = calloc(1, sizeof(*work));
+	int64_t now_ms = clock_wall_ms();
 	struct moves *moves;
-	int64_t order_id;
-	size_t jobs;
+	size_t jobs, orders;
 
 	assert(work);
 	work->consume = consume;
@@ -377,16 +465,10 @@ void consume_unpaid(void *self, struct bus_batch *batch)
 	arena_init(&work->arena, NULL, 0);
 	arena_init(&moves->arena, NULL, 0);
 	work->fired = arena_alloc(&work->arena, (size_t)batch->count * sizeof(void *));
-	jobs = unpaid_decode(work);
-	moves->moves = arena_alloc(&work->arena, (jobs + 1) * sizeof(*moves->moves));
-	for (int i = 0; i < batch->count; i++)
-		for (size_t j = 0; work->fired[i] && j < work->fired[i]->n_jobs; j++)
-			if (job_order(work->fired[i]->jobs[j], &order_id))
-				moves->moves[moves->count++] =
-					(struct move){.order_id = order_id,
-						      .to = ORDER_CANCELLED,
-						      .cancel_reason = CANCEL_UNPAID,
-						      .payment_reference = ""};
+	jobs = unpaid_decode(work, &orders);
+	moves->moves = arena_alloc(&work->arena, (orders + 1) * sizeof(*moves->moves));
+	for (size_t i = 0; i < jobs; i++)
+		unpaid_moves_add(moves, &work->jobs[i], now_ms);
 	moves->done = unpaid_moved;
 	if (moves->count)
 		store_move(consume->service->store, moves);

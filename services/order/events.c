@@ -13,6 +13,7 @@
 
 #define GROUP "order"
 #define CLOSE_GRACE_MS 5000
+#define UNPAID_BATCH_MAX 8 /* a record is about up to 64 Ki orders, and one batch one transaction */
 
 struct events {
 	struct order_service *service;
@@ -65,13 +66,13 @@ struct events *events_create(struct order_service *service, const char *client_i
 							    .batch = consume_reservations,
 							    .dead = consume_dead_reservations,
 							    .self = service->consume});
-	events->unpaid = bus_consume(
-		events->bus, &(struct bus_consumer_options){.topic = EVENTS_TOPIC_UNPAID,
-							    .group = GROUP,
-							    .batch_max = (int)settings->batch_max,
-							    .batch = consume_unpaid,
-							    .dead = consume_dead_unpaid,
-							    .self = service->consume});
+	events->unpaid = bus_consume(events->bus,
+				     &(struct bus_consumer_options){.topic = EVENTS_TOPIC_UNPAID,
+								    .group = GROUP,
+								    .batch_max = UNPAID_BATCH_MAX,
+								    .batch = consume_unpaid,
+								    .dead = consume_dead_unpaid,
+								    .self = service->consume});
 	metrics_gauge_read(service->metrics, "stampede_order_backlog_records",
 			   "Records on the bus not yet consumed; -1: unknown.", NULL, read_backlog,
 			   events);

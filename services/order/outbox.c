@@ -2,9 +2,11 @@
 #include "services/order/outbox.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stampede/events/v1/events.pb-c.h>
 #include <stampede/inventory/v1/inventory.pb-c.h>
 #include <stampede/scheduler/v1/scheduler.pb-c.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,29 +126,84 @@ static struct outbox_record *jobs_create(const char *queue)
 	return record;
 }
 
-void outbox_add_job(struct outbox *outbox, const struct order *order)
+/* Orders of one lane whose time to pay ends at about the same time: one job when closed. */
+struct outbox_unpaid {
+	int count;
+	int64_t first_ms, last_ms; /* the earliest and the latest pay_by */
+	int64_t order_ids[OUTBOX_UNPAID_MAX];
+};
+
+static bool unpaid_fits(const struct outbox_unpaid *unpaid, int64_t pay_by_ms)
 {
+	return pay_by_ms >= unpaid->last_ms - OUTBOX_UNPAID_SPREAD_MS &&
+	       pay_by_ms <= unpaid->first_ms + OUTBOX_UNPAID_SPREAD_MS;
+}
+
+/* The orders become a job, due when the last of them is. An order is placed in one transaction
+ * only, so its id names the job: a record sent twice makes it once. */
+static void unpaid_close(struct outbox *outbox, int lane, int at)
+{
+	struct outbox_unpaid **open = outbox->unpaid[lane], *unpaid = open[at];
+	Stampede__Events__V1__UnpaidOrders orders;
 	Stampede__Scheduler__V1__Job job;
 	Stampede__Scheduler__V1__Target target;
 	Google__Protobuf__Timestamp due_at;
-	char order_id[ORDER_ID_TEXT_SIZE], key[ORDER_ID_TEXT_SIZE];
+	uint8_t payload[OUTBOX_UNPAID_MAX * sizeof(int64_t) + 8];
+	char job_id[64], key[ORDER_ID_TEXT_SIZE];
 
 	if (!outbox->jobs)
 		outbox->jobs = jobs_create(outbox->jobs_queue);
-	order_id_format(order->order_id, order_id);
-	order_id_format(order_lane(order->order_id, outbox->lanes), key);
+	stampede__events__v1__unpaid_orders__init(&orders);
+	orders.order_ids = unpaid->order_ids;
+	orders.n_order_ids = (size_t)unpaid->count;
+	snprintf(job_id, sizeof(job_id), "unpaid-%" PRId64 "-%d", unpaid->order_ids[0],
+		 unpaid->count);
+	order_id_format(lane, key);
 	google__protobuf__timestamp__init(&due_at);
-	due_at.seconds = order->pay_by_ms / 1000;
-	due_at.nanos = (int32_t)(order->pay_by_ms % 1000) * 1000000;
+	due_at.seconds = unpaid->last_ms / 1000;
+	due_at.nanos = (int32_t)(unpaid->last_ms % 1000) * 1000000;
 	stampede__scheduler__v1__target__init(&target);
 	target.target_case = STAMPEDE__SCHEDULER__V1__TARGET__TARGET_TOPIC;
 	target.topic = (char *)outbox->jobs_queue;
 	stampede__scheduler__v1__job__init(&job);
-	job.job_id = order_id;
+	job.job_id = job_id;
 	job.due_at = &due_at;
 	job.target = &target;
 	job.key = key;
+	job.payload.data = payload;
+	job.payload.len = protobuf_c_message_pack(&orders.base, payload);
 	record_append(outbox, &outbox->jobs, 2, &job);
+	free(unpaid);
+	for (; at + 1 < OUTBOX_UNPAID_OPEN_MAX; at++)
+		open[at] = open[at + 1];
+	open[OUTBOX_UNPAID_OPEN_MAX - 1] = NULL;
+}
+
+void outbox_add_job(struct outbox *outbox, const struct order *order)
+{
+	int lane = order_lane(order->order_id, outbox->lanes), at = 0;
+	struct outbox_unpaid **open = outbox->unpaid[lane], *unpaid;
+
+	while (at < OUTBOX_UNPAID_OPEN_MAX && open[at] && !unpaid_fits(open[at], order->pay_by_ms))
+		at++;
+	if (at == OUTBOX_UNPAID_OPEN_MAX) {
+		unpaid_close(outbox, lane, 0);
+		at--;
+	}
+	unpaid = open[at];
+	if (!unpaid) {
+		unpaid = open[at] = malloc(sizeof(*unpaid));
+		assert(unpaid);
+		unpaid->count = 0;
+		unpaid->first_ms = unpaid->last_ms = order->pay_by_ms;
+	}
+	if (order->pay_by_ms < unpaid->first_ms)
+		unpaid->first_ms = order->pay_by_ms;
+	if (order->pay_by_ms > unpaid->last_ms)
+		unpaid->last_ms = order->pay_by_ms;
+	unpaid->order_ids[unpaid->count++] = order->order_id;
+	if (unpaid->count == OUTBOX_UNPAID_MAX)
+		unpaid_close(outbox, lane, at);
 }
 
 void outbox_add_release(struct outbox *outbox, const char *sale_id, const char *user_id,
@@ -169,8 +226,11 @@ struct outbox_record *outbox_take(struct outbox *outbox)
 {
 	struct outbox_record *records;
 
-	for (int lane = 0; lane < outbox->lanes; lane++)
+	for (int lane = 0; lane < outbox->lanes; lane++) {
 		outbox_close(outbox, &outbox->events[lane]);
+		while (outbox->unpaid[lane][0])
+			unpaid_close(outbox, lane, 0);
+	}
 	outbox_close(outbox, &outbox->jobs);
 	records = outbox->closed;
 	outbox->closed = NULL;

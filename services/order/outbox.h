@@ -22,6 +22,12 @@ enum outbox_kind {
 	(56 * 1024)		/* under every receiver's limit, the usual 64 KiB of an RPC too */
 #define OUTBOX_ENTRIES_MAX 1000 /* PublishBatch takes no more */
 
+/* One job is about so many orders at most, and their times to pay lie no further apart. */
+#define OUTBOX_UNPAID_MAX 500
+#define OUTBOX_UNPAID_SPREAD_MS 1000
+/* Groups that a lane may have in the making: sales with other times to pay come interleaved. */
+#define OUTBOX_UNPAID_OPEN_MAX 4
+
 struct outbox_record {
 	struct outbox_record *next;
 	int64_t id; /* rises with every record; set when written */
@@ -42,13 +48,15 @@ struct outbox {
 	const char *jobs_queue; /* queue and topic of the jobs */
 	struct outbox_record *events[OUTBOX_LANES_MAX];
 	struct outbox_record *jobs;
+	struct outbox_unpaid *unpaid[OUTBOX_LANES_MAX][OUTBOX_UNPAID_OPEN_MAX]; /* no gaps */
 	struct outbox_record *closed, **closed_end;
 };
 void outbox_init(struct outbox *outbox, int lanes, const char *jobs_queue);
 void outbox_free(struct outbox *outbox);
 /* The order has got its status; `previous` is 0 when it has just been placed. */
 void outbox_add_change(struct outbox *outbox, const struct order *order, int previous);
-/* The order's job falls due when its time to pay is over. */
+/* The order is among those of a job that falls due when its time to pay is over, or at most
+ * OUTBOX_UNPAID_SPREAD_MS later. */
 void outbox_add_job(struct outbox *outbox, const struct order *order);
 void outbox_add_release(struct outbox *outbox, const char *sale_id, const char *user_id,
 			const char *order_id);

@@ -76,6 +76,7 @@ enum moved {
 	MOVED_NOW = 1,
 	MOVED_BEFORE,  /* it had that status already */
 	MOVED_REFUSED, /* it has another status */
+	MOVED_EARLY,   /* its pay_by is later than pay_by_max_ms */
 	MOVED_NOT_FOUND,
 };
 /* PENDING to `to`. */
@@ -84,6 +85,7 @@ struct move {
 	enum order_status to;
 	enum cancel_reason cancel_reason;
 	const char *payment_reference; /* "" if none */
+	int64_t pay_by_max_ms;	       /* only if pay_by is not later; 0: whenever it is */
 	/* set when done */
 	enum moved moved;
 	struct order order; /* as it is now, unless NOT_FOUND; lives in moves->arena */

@@ -68,9 +68,10 @@ static const char *const statements[STATEMENT_END] = {
 		" amount_minor, currency, reserved_at, created_at, updated_at, pay_by)"
 		" VALUES(?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?9, ?9, ?10) ON CONFLICT DO NOTHING",
 	[STATEMENT_EXISTS] = "SELECT 1 FROM orders WHERE order_id = ?1",
-	[STATEMENT_MOVE] = "UPDATE orders SET status = ?2, updated_at = ?3, cancel_reason = ?4,"
-			   " payment_reference = ?5 WHERE order_id = ?1 AND status = 1 "
-			   "RETURNING " ORDER_COLUMNS,
+	[STATEMENT_MOVE] =
+		"UPDATE orders SET status = ?2, updated_at = ?3, cancel_reason = ?4,"
+		" payment_reference = ?5 WHERE order_id = ?1 AND status = 1 AND pay_by <= ?6 "
+		"RETURNING " ORDER_COLUMNS,
 	[STATEMENT_GET] = "SELECT " ORDER_COLUMNS " FROM orders WHERE order_id = ?1",
 	[STATEMENT_LIST_SALE] = LIST("orders_sale", "sale = " SALE_OF("?4")),
 	[STATEMENT_LIST_USER] = LIST("orders_request", "user_id = ?5"),

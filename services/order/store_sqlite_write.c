@@ -131,7 +131,9 @@ static bool writer_look_at(struct writer *writer, struct move *move, struct aren
 		move->moved = MOVED_NOT_FOUND;
 	} else if (code == SQLITE_ROW) {
 		connection_order(get, &move->order, arena);
-		move->moved = move->order.status == move->to ? MOVED_BEFORE : MOVED_REFUSED;
+		move->moved = move->order.status == move->to	    ? MOVED_BEFORE
+			      : move->order.status == ORDER_PENDING ? MOVED_EARLY
+								    : MOVED_REFUSED;
 	} else {
 		return connection_failed(&writer->connection, code);
 	}
@@ -154,6 +156,8 @@ static bool writer_move(struct writer *writer, struct moves *moves)
 		sqlite3_bind_int64(update, 3, writer->now_ms);
 		sqlite3_bind_int(update, 4, (int)move->cancel_reason);
 		sqlite3_bind_text(update, 5, move->payment_reference, -1, SQLITE_STATIC);
+		sqlite3_bind_int64(update, 6,
+				   move->pay_by_max_ms ? move->pay_by_max_ms : INT64_MAX);
 		code = sqlite3_step(update);
 		if (code == SQLITE_ROW) {
 			connection_order(update, &move->order, &moves->arena);

@@ -142,12 +142,12 @@ static bool published_holds(void)
 	return !publishing;
 }
 
-static void publish(const void *value, size_t size)
+static void publish_to(const char *topic, const void *value, size_t size)
 {
 	struct bus_publish *one = calloc(1, sizeof(*one));
 
 	ck_assert_ptr_nonnull(one);
-	*one = (struct bus_publish){.topic = "reservations",
+	*one = (struct bus_publish){.topic = topic,
 				    .key = "0",
 				    .key_size = 1,
 				    .value = value,
@@ -155,6 +155,11 @@ static void publish(const void *value, size_t size)
 				    .done = on_published};
 	publishing++;
 	bus_publish(bus, one);
+}
+
+static void publish(const void *value, size_t size)
+{
+	publish_to("reservations", value, size);
 }
 
 #define RESERVATIONS_MAX 64
@@ -547,6 +552,69 @@ START_TEST(an_unpaid_order_is_cancelled_and_a_paid_one_is_not)
 }
 END_TEST
 
+/* A job as if the scheduler had fired it, due `due_in_s` from now: with the ids listed, or, when
+ * there are none, about the order that is its name. */
+static void publish_fired(const char *job_id, const int64_t *ids, size_t count, int64_t due_in_s)
+{
+	Stampede__Events__V1__JobsFired message = STAMPEDE__EVENTS__V1__JOBS_FIRED__INIT;
+	Stampede__Events__V1__JobFired fired = STAMPEDE__EVENTS__V1__JOB_FIRED__INIT,
+				       *list[] = {&fired};
+	Stampede__Events__V1__UnpaidOrders orders = STAMPEDE__EVENTS__V1__UNPAID_ORDERS__INIT;
+	Stampede__Scheduler__V1__Job job = STAMPEDE__SCHEDULER__V1__JOB__INIT;
+	Google__Protobuf__Timestamp due_at = GOOGLE__PROTOBUF__TIMESTAMP__INIT;
+	uint8_t payload[256], bytes[512];
+
+	due_at.seconds = clock_wall_ms() / 1000 + due_in_s;
+	orders.order_ids = (int64_t *)ids;
+	orders.n_order_ids = count;
+	job.job_id = (char *)job_id;
+	job.due_at = &due_at;
+	job.payload.data = payload;
+	job.payload.len = protobuf_c_message_pack(&orders.base, payload);
+	fired.job = &job;
+	message.jobs = list;
+	message.n_jobs = 1;
+	publish_to("unpaid-orders", bytes, protobuf_c_message_pack(&message.base, bytes));
+}
+
+START_TEST(jobs_of_many_orders_and_of_one_cancel_what_is_due_and_pending)
+{
+	static const int64_t ids[] = {1000, 1001, 1002, 1005};
+	int64_t begun_us;
+
+	due_within_s = 3;
+	publish_reservations("sale", 1002, 1, 0); /* when listed first, it is not due */
+	due_within_s = 600;
+	publish_reservations("late", 1005, 1, 0);
+	publish_reservations("other", 1006, 1, 0);
+	due_within_s = -5; /* the scheduler fires its own at once */
+	service_process_kill(scheduler);
+	publish_reservations("sale", 1000, 2, 0);
+	publish_reservations("sale", 1003, 1, 0);
+	due_within_s = 600;
+	wait_until(published_holds, "publishing");
+	wait_orders("sale", 1, 4);
+	wait_orders("late", 1, 1);
+	wait_orders("other", 1, 1);
+	ck_assert_int_eq(pay(1001, "cash", NULL), STATUS_OK);
+	publish_fired("unpaid-1000-4", ids, 4, -5);
+	publish_fired("1003", NULL, 0, -5); /* as older versions made them */
+	publish_fired("1006", NULL, 0, -5); /* not due */
+	wait_until(published_holds, "publishing");
+	wait_orders("sale", 3, 2); /* 1000 and 1003 */
+	ck_assert_int_eq(order_status(1000, NULL), 3);
+	ck_assert_int_eq(order_status(1001, NULL), 2);
+	ck_assert_int_eq(order_status(1002, NULL), 1);
+	begun_us = clock_monotonic_us();
+	while (order_status(1002, NULL) != 3) { /* what was early comes again */
+		ck_assert_int_lt(clock_monotonic_us() - begun_us, WAIT_US);
+		rpc_client_run_ms(100);
+	}
+	ck_assert_int_eq(order_status(1005, NULL), 1);
+	ck_assert_int_eq(order_status(1006, NULL), 1);
+}
+END_TEST
+
 START_TEST(a_job_the_scheduler_refuses_holds_up_no_other)
 {
 	int64_t few_s = 2, years_s = 3600LL * 24 * 500;
@@ -697,6 +765,7 @@ int main(void)
 	tcase_add_test(tests, a_watch_waits_for_its_order_and_ends_with_it);
 	tcase_add_test(tests, watches_do_not_hold_up_the_end_of_the_process);
 	tcase_add_test(tests, an_unpaid_order_is_cancelled_and_a_paid_one_is_not);
+	tcase_add_test(tests, jobs_of_many_orders_and_of_one_cancel_what_is_due_and_pending);
 	tcase_add_test(tests, a_job_the_scheduler_refuses_holds_up_no_other);
 	tcase_add_test(tests, pays_while_the_bus_is_away_and_tells_of_it_later);
 	tcase_add_test(tests, lists_newest_first_page_by_page);

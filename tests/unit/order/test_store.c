@@ -218,17 +218,33 @@ static struct outbox_record *read_outbox(int64_t after_id, int max, int *ret_cou
 
 /* --- placing ---------------------------------------------------------------------------------- */
 
+/* How many orders a job is about; all are of the lane that is its key. */
+static int job_orders(const Stampede__Scheduler__V1__Job *job)
+{
+	Stampede__Events__V1__UnpaidOrders *orders = stampede__events__v1__unpaid_orders__unpack(
+		NULL, job->payload.len, job->payload.data);
+	int count;
+
+	ck_assert_ptr_nonnull(orders);
+	count = (int)orders->n_order_ids;
+	ck_assert_int_le(count, OUTBOX_UNPAID_MAX);
+	for (int i = 0; i < count; i++)
+		ck_assert_int_eq(order_lane(orders->order_ids[i], LANES), atoi(job->key));
+	stampede__events__v1__unpaid_orders__free_unpacked(orders, NULL);
+	return count;
+}
+
 START_TEST(places_orders_and_writes_their_events_and_jobs)
 {
 	static struct batch batch;
-	int jobs = 0, events = 0;
+	int jobs = 0, events = 0, unpaid = 0;
 
 	batch_make(&batch, 1000, 100);
 	ck_assert_int_eq(place(&batch), STATUS_OK);
 	for (int i = 0; i < 100; i++)
 		ck_assert_int_eq(batch.placed[i], PLACED_NOW);
 	ck_assert_int_eq(changes, 100);
-	ck_assert_int_eq(entries, 200);
+	ck_assert_int_eq(entries, 100 + LANES);
 	ck_assert_int_eq(records_count, LANES + 1); /* one a lane, one for the scheduler */
 	for (struct outbox_record *record = records; record; record = record->next) {
 		if (record->kind == OUTBOX_EVENTS) {
@@ -252,8 +268,10 @@ START_TEST(places_orders_and_writes_their_events_and_jobs)
 
 			ck_assert_ptr_nonnull(request);
 			jobs += (int)request->n_jobs;
+			for (size_t i = 0; i < request->n_jobs; i++)
+				unpaid += job_orders(request->jobs[i]);
 			ck_assert_str_eq(request->queue, "unpaid-orders");
-			ck_assert_str_eq(request->jobs[0]->job_id, "1000");
+			ck_assert_str_eq(request->jobs[0]->job_id, "unpaid-1000-25");
 			ck_assert_str_eq(request->jobs[0]->target->topic, "unpaid-orders");
 			ck_assert_int_eq(request->jobs[0]->due_at->seconds, 61);
 			ck_assert_int_eq(request->jobs[0]->due_at->nanos, 1000000);
@@ -262,7 +280,8 @@ START_TEST(places_orders_and_writes_their_events_and_jobs)
 		}
 	}
 	ck_assert_int_eq(events, 100);
-	ck_assert_int_eq(jobs, 100);
+	ck_assert_int_eq(jobs, LANES);
+	ck_assert_int_eq(unpaid, 100);
 }
 END_TEST
 
@@ -276,7 +295,7 @@ START_TEST(a_repeat_changes_nothing)
 	for (int i = 0; i < 10; i++)
 		ck_assert_int_eq(batch.placed[i], PLACED_BEFORE);
 	ck_assert_int_eq(changes, 10);
-	ck_assert_int_eq(entries, 20);
+	ck_assert_int_eq(entries, 10 + LANES);
 }
 END_TEST
 
@@ -308,7 +327,8 @@ START_TEST(jobs_that_queue_up_share_a_transaction)
 	wait_all();
 	for (int i = 0; i < 8; i++)
 		ck_assert_int_eq(batches[i].placement.job.status, STATUS_OK);
-	ck_assert_int_eq(entries, 160);
+	ck_assert_int_ge(entries, 80 + LANES);
+	ck_assert_int_lt(entries, 80 + 8 * LANES);
 	ck_assert_int_lt(records_count, 8 * (LANES + 1));
 }
 END_TEST
@@ -335,7 +355,55 @@ START_TEST(large_transactions_make_several_records)
 	}
 	for (struct outbox_record *record = records; record; record = record->next)
 		ck_assert_uint_lt(record->size, OUTBOX_RECORD_SIZE_MAX + 1024);
-	ck_assert_int_eq(entries, 1200);
+	ck_assert_int_eq(entries, 603);
+}
+END_TEST
+
+static int64_t job_due_ms(const Stampede__Scheduler__V1__Job *job)
+{
+	return job->due_at->seconds * 1000 + job->due_at->nanos / 1000000;
+}
+
+START_TEST(a_job_is_due_with_the_last_of_its_orders_and_all_are_within_a_second)
+{
+	struct order order = {.order_id = 1 << 20};
+	struct outbox outbox;
+	struct outbox_record *record;
+	Stampede__Scheduler__V1__PublishBatchRequest *request;
+	int counts[61] = {0}, orders = 0;
+
+	outbox_init(&outbox, LANES, "unpaid-orders");
+	for (int i = 0; i < 1100; i++, order.order_id += LANES) { /* two sales, interleaved */
+		order.pay_by_ms = (i % 2 ? 30000 : 60000) + i % 7 * 100;
+		outbox_add_job(&outbox, &order);
+	}
+	for (int i = 0; i < 10; i++, order.order_id += LANES) { /* each for itself */
+		order.pay_by_ms = 1000 + i * 1001;
+		outbox_add_job(&outbox, &order);
+	}
+	record = outbox_take(&outbox);
+	ck_assert_ptr_nonnull(record);
+	ck_assert_ptr_null(record->next);
+	request = stampede__scheduler__v1__publish_batch_request__unpack(NULL, record->size,
+									 record->bytes);
+	ck_assert_ptr_nonnull(request);
+	ck_assert_int_eq(record->entries, 14);
+	ck_assert_uint_eq(request->n_jobs, 14);
+	for (size_t i = 0; i < request->n_jobs; i++) {
+		int count = job_orders(request->jobs[i]);
+
+		counts[job_due_ms(request->jobs[i]) / 1000] += count;
+		orders += count;
+		for (size_t j = 0; j < i; j++)
+			ck_assert_str_ne(request->jobs[i]->job_id, request->jobs[j]->job_id);
+		if (count == OUTBOX_UNPAID_MAX)
+			ck_assert_int_eq(job_due_ms(request->jobs[i]) % 30000, 600);
+	}
+	ck_assert_int_eq(orders, 1110);
+	ck_assert_int_eq(counts[30], 550);
+	ck_assert_int_eq(counts[60], 550);
+	stampede__scheduler__v1__publish_batch_request__free_unpacked(request, NULL);
+	outbox_records_free(record);
 }
 END_TEST
 
@@ -382,6 +450,32 @@ START_TEST(refuses_what_the_state_does_not_allow)
 	ck_assert_int_eq(one.moved, MOVED_NOT_FOUND);
 	arena_reset(&moves.arena);
 	ck_assert_int_eq(entries, 3);
+}
+END_TEST
+
+START_TEST(an_order_with_time_left_to_pay_is_not_moved_as_unpaid)
+{
+	static struct batch batch;
+	struct move one[2] = {{.order_id = 1000,
+			       .to = ORDER_CANCELLED,
+			       .payment_reference = "",
+			       .pay_by_max_ms = 61000},
+			      {.order_id = 1001,
+			       .to = ORDER_CANCELLED,
+			       .payment_reference = "",
+			       .pay_by_max_ms = 61001}};
+	struct moves moves = {.moves = one, .count = 2, .done = on_moved};
+
+	batch_make(&batch, 1000, 2);
+	ck_assert_int_eq(place(&batch), STATUS_OK);
+	arena_init(&moves.arena, NULL, 0);
+	waiting++;
+	store_move(store, &moves);
+	wait_all();
+	ck_assert_int_eq(one[0].moved, MOVED_EARLY);
+	ck_assert_int_eq(one[0].order.status, ORDER_PENDING);
+	ck_assert_int_eq(one[1].moved, MOVED_NOW);
+	arena_reset(&moves.arena);
 }
 END_TEST
 
@@ -504,7 +598,7 @@ static void fail_at(int nth, int times, int code, bool *ret_failed)
 		ck_assert_int_eq(first.placed[i], PLACED_BEFORE);
 		ck_assert_int_eq(second.placed[i], PLACED_BEFORE);
 	}
-	ck_assert_int_eq(store_outbox_entries(store), 240);
+	ck_assert_int_eq(store_outbox_entries(store), 2 * (60 + LANES));
 	outbox_records_free(read_outbox(0, 100, &found));
 	ck_assert_int_eq(found, 2 * (LANES + 1));
 }
@@ -550,7 +644,7 @@ START_TEST(recovers_by_itself)
 	while (!up)
 		loop_run(loop); /* its own probe */
 	ck_assert_int_eq(place(&batch), STATUS_OK);
-	ck_assert_int_eq(entries, 20);
+	ck_assert_int_eq(entries, 10 + LANES);
 }
 END_TEST
 
@@ -608,8 +702,10 @@ int main(void)
 		       a_second_order_for_a_request_is_a_conflict_and_its_neighbours_are_placed);
 	tcase_add_test(tests, jobs_that_queue_up_share_a_transaction);
 	tcase_add_test(tests, large_transactions_make_several_records);
+	tcase_add_test(tests, a_job_is_due_with_the_last_of_its_orders_and_all_are_within_a_second);
 	tcase_add_test(tests, pays_a_pending_order_once);
 	tcase_add_test(tests, refuses_what_the_state_does_not_allow);
+	tcase_add_test(tests, an_order_with_time_left_to_pay_is_not_moved_as_unpaid);
 	tcase_add_test(tests, of_two_moves_of_one_order_one_wins);
 	tcase_add_test(tests, the_outbox_outlives_a_restart_until_it_is_removed);
 	tcase_add_test(tests, an_addition_that_failed_can_be_tried_again);
