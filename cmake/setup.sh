@@ -4,6 +4,7 @@
 #
 # Every step first looks whether its result is there, so a second run takes a second. All of its talk goes to
 # stderr. What it fetches is pinned here; apt's versions are Debian's.
+# Keep apostrophes out of the lists.
 # shellcheck shell=bash disable=SC2154 # root, build and fail() are ./stampede's
 
 hiredis_version=3.0.0 # the PyPI package; inside it is hiredis 1.2

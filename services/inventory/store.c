@@ -275,7 +275,7 @@ static char *find_line(char *value, char mark, const char *id)
 	return NULL;
 }
 
-static char *line_before(char *value, char *line)
+static char *line_before(const char *value, char *line)
 {
 	if (line - value < 2)
 		return NULL;

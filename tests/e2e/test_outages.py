@@ -1,10 +1,14 @@
 """Dependencies that are down at start and later: precise errors, no hang, no lost unit, recovery by itself."""
 
+import json
 import os
+import socket
 import subprocess
 import tempfile
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 from support.stack import BIN, SERVICES, StackTest
 
@@ -116,6 +120,35 @@ class Start(unittest.TestCase):
                 process.terminate()
                 out, _ = process.communicate(timeout=60)
                 self.assertEqual(process.returncode, 0, out[-2000:])
+
+    def test_order_waits_for_its_database_and_recovers(self):
+        folder = tempfile.mkdtemp()
+        in_the_way = os.path.join(folder, "data")
+        with open(in_the_way, "w", encoding="utf-8"):
+            pass
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.run_alone("order", STAMPEDE_DATA=os.path.join(in_the_way, "orders"),
+                       STAMPEDE_ADMIN_ADDRESS="127.0.0.1:%d" % port)
+
+        def database():
+            try:
+                with urllib.request.urlopen("http://127.0.0.1:%d/readyz" % port) as answer:
+                    return json.load(answer)["parts"]["database"]
+            except urllib.error.HTTPError as answer:
+                return json.load(answer)["parts"]["database"]
+            except OSError:
+                return {}
+        self.wait_for(lambda: "open" in database().get("reason", ""))
+        os.remove(in_the_way)
+        self.wait_for(lambda: database().get("up"))
+
+    def wait_for(self, check, seconds=15):
+        give_up = time.monotonic() + seconds
+        while not check():
+            self.assertLess(time.monotonic(), give_up)
+            time.sleep(0.05)
 
     def test_names_wrong_settings_and_what_is_allowed(self):
         for name, value, word in (("STAMPEDE_REDIS", "carrier-pigeon://home", "redis://"),
