@@ -14,6 +14,7 @@ grpcurl_version=v1.9.3
 buf_version=v1.50.0
 
 deps=$root/.deps
+export PATH=$deps/go/go/bin:$deps/bin:$PATH # what was fetched, where it was
 binaries=(stampede-inventory stampede-order stampede-lock stampede-scheduler stampede-gateway stampede-load)
 
 # "package why", for each set.
@@ -139,7 +140,6 @@ need_hiredis() {
 
 need_go() {
 	local version
-	# A Go that was fetched before stands in .deps; ./stampede and the tests have it on their PATH.
 	version=$(GOTOOLCHAIN=local go env GOVERSION 2>/dev/null || true)
 	if [[ $version =~ ^go1\.([0-9]+) ]] && ((BASH_REMATCH[1] >= 23)); then return; fi
 	need_pip
