@@ -23,6 +23,8 @@ struct inventory_settings {
 	int64_t batch_max, batches_max, lanes, outbox_max, sales_max, watchers_max;
 };
 
+struct process;
+
 struct inventory {
 	const struct inventory_settings *settings;
 	struct loop *loop;
@@ -33,10 +35,13 @@ struct inventory {
 	struct node *node;
 	struct sales *sales;
 	struct outbox *outbox;
+	struct sweeper *sweeper;
 	struct events *events;
 	struct watches *watches;
 	struct health_part *redis_part, *bus_part, *node_part;
 	const char *instance;
+	struct process *process;
+	struct timer stop_grace;
 };
 
 extern const struct method create_sale_method, update_sale_method, get_sale_method,

@@ -8,10 +8,12 @@
 #include "inventory/outbox.h"
 #include "inventory/sales.h"
 #include "inventory/store.h"
+#include "inventory/sweeper.h"
 #include "inventory/watch.h"
 #include "runtime/process.h"
 
 #define BUS_GRACE_MS 5000
+#define OUTBOX_GRACE_MS 3000
 
 static const struct setting settings[] = {
 	SETTING_URL(struct inventory_settings, redis, "STAMPEDE_REDIS", "redis://127.0.0.1:6379",
@@ -50,7 +52,7 @@ static void redis_connected_again(void *self, const char *run_id)
 	(void)run_id;
 	health_set(inventory->redis_part, true, "");
 	node_connected(inventory->node);
-	outbox_sweep(inventory->outbox);
+	sweeper_sweep(inventory->sweeper);
 }
 
 static void redis_lost(void *self)
@@ -65,8 +67,8 @@ static void bus_state(void *self, bool up)
 	struct inventory *inventory = self;
 
 	health_set(inventory->bus_part, up, up ? "" : "not connected");
-	if (up && inventory->outbox)
-		outbox_sweep(inventory->outbox);
+	if (up && inventory->sweeper)
+		sweeper_sweep(inventory->sweeper);
 }
 
 static bool inventory_start(struct process *process)
@@ -80,6 +82,7 @@ static bool inventory_start(struct process *process)
 	inventory->loop = process->loop;
 	inventory->metrics = process->metrics;
 	inventory->instance = process->instance;
+	inventory->process = process;
 	inventory->redis_part = health_part(process->health, "redis");
 	inventory->bus_part = health_part(process->health, "bus");
 	inventory->node_part = health_part(process->health, "node");
@@ -103,6 +106,7 @@ static bool inventory_start(struct process *process)
 	inventory->node = node_create(process->loop, inventory->redis, process->instance,
 				      inventory->node_part);
 	inventory->outbox = outbox_create(inventory);
+	inventory->sweeper = sweeper_create(inventory);
 	inventory->sales = sales_create(inventory);
 	inventory->watches = watches_create(inventory);
 	inventory->events = events_create(inventory);
@@ -116,12 +120,30 @@ static void bus_closed(void *context)
 	process_stopped(context);
 }
 
+static void outbox_idle(void *context)
+{
+	struct inventory *inventory = context;
+
+	timer_stop(&inventory->stop_grace);
+	bus_close(inventory->bus, BUS_GRACE_MS, bus_closed, inventory->process);
+}
+
+static void outbox_overdue(struct timer *timer)
+{
+	struct inventory *inventory = container_of(timer, struct inventory, stop_grace);
+
+	outbox_when_idle(inventory->outbox, NULL, NULL); /* the sweeper of another will do it */
+	outbox_idle(inventory);
+}
+
 /* All calls are answered; what they reserved goes to the bus before we leave. */
 static void inventory_stop(struct process *process)
 {
 	struct inventory *inventory = process->self;
 
-	bus_close(inventory->bus, BUS_GRACE_MS, bus_closed, process);
+	timer_init(&inventory->stop_grace, process->loop, outbox_overdue);
+	timer_start_us(&inventory->stop_grace, OUTBOX_GRACE_MS * 1000);
+	outbox_when_idle(inventory->outbox, outbox_idle, inventory);
 }
 
 static void inventory_drain(struct process *process)
@@ -143,6 +165,7 @@ static void inventory_free(struct process *process)
 	redis_destroy(inventory->redis); /* ends what events has in hand while the bus is there */
 	bus_destroy(inventory->bus);
 	events_destroy(inventory->events);
+	sweeper_destroy(inventory->sweeper);
 	outbox_destroy(inventory->outbox);
 	store_destroy(inventory->store);
 	free(inventory);

@@ -1,7 +1,11 @@
 /* See outbox.h.
  *
- *     outbox_publish ──► a record a lane ──► all confirmed ──► XDEL, many at once
- *                                       └──► one failed: the entry stays for the sweeper
+ *     outbox_publish ──► gathered, at most PACE_MS ──► a record a lane ──► all confirmed ──► XDEL, many at once
+ *                                                                     └──► one failed: the entries stay for the sweeper
+ *
+ * With appendfsync always each round trip that writes costs Redis a sync of its file, so under load a few
+ * large publications are far cheaper than many small ones. After a quiet moment, and for sales that wait for
+ * it, a publication goes at once.
  */
 #include "inventory/outbox.h"
 
@@ -21,27 +25,32 @@
 #define LANES_MAX 64
 #define ENTRY_SIZE 44
 #define DELETE_MAX 64
-#define SWEEP_PERIOD_MS 5000
-#define SWEEP_AGE_MS 5000 /* younger entries are being published by whoever wrote them */
-#define SWEEP_COUNT "100"
-#define SWEEP_SALES "500"
-#define SWEEP_PENDING_MAX 1000
-#define FIELDS 8 /* of a stream entry: four names, four values */
+#define DELETE_PACE_MS 50
+#define PACE_MS 5
+#define ENTRIES_MAX 64		   /* in one publication */
+#define LANE_BYTES_MAX (128 << 10) /* of one record */
 
 struct lane {
 	struct bus_publish publish;
 	struct publication *publication;
+	uint8_t *bytes; /* a ReservationsMade that grows */
+	size_t size, room;
 };
 
-/* One entry on its way. */
+/* An entry of a sale's stream, to be deleted when it is published. */
+struct entry {
+	char sale_id[ID_MAX + 1], id[ENTRY_SIZE];
+};
+
+/* What goes to the bus together. */
 struct publication {
 	struct outbox *outbox;
-	struct outbox_wait *wait;
-	char sale_id[ID_MAX + 1], entry[ENTRY_SIZE];
-	int left;
-	bool failed;
+	struct outbox_wait *waits;
+	struct entry entries[ENTRIES_MAX];
+	int entries_count, left;
+	bool failed, full;
 	struct publication *next, **link;
-	struct lane lanes[]; /* those in use */
+	struct lane lanes[];
 };
 
 struct deletion {
@@ -52,18 +61,16 @@ struct deletion {
 
 struct outbox {
 	struct inventory *inventory;
-	struct publication *under_way, *confirmed;
+	struct publication *gathering, *under_way;
+	int64_t published_us; /* when the last publication went */
+	struct loop_hook publish_hook;
+	struct timer publish_timer;
+	struct entry *confirmed; /* to be deleted */
+	size_t confirmed_count, confirmed_room;
 	struct deletion *deletions;
-	int pending;
-	struct loop_hook delete_hook;
-	struct timer timer;
-	struct redis_op list_op; /* the sweeper: one sale after the other */
-	struct redis_op read_op;
-	char cursor[24];
-	char **sales;
-	size_t sales_count, sale_index;
-	bool sweeping;
-	struct counter *published, *failed, *swept;
+	struct timer delete_timer;
+	int pending; /* entries and waits not yet done with */
+	struct counter *published, *failed;
 	void (*idle)(void *context);
 	void *idle_context;
 };
@@ -97,28 +104,22 @@ static void deleted(struct redis_op *op, enum status status, const redisReply *r
 	deletion_free(deletion);
 }
 
-/* Deletes the entries at the head of `confirmed` that are of one sale. */
-static void delete_some(struct outbox *outbox)
+/* Deletes as many of the entries from `first` on as are of one sale; returns how many. */
+static int delete_some(struct outbox *outbox, size_t first)
 {
-	struct publication *publication = outbox->confirmed;
+	const struct entry *entries = outbox->confirmed + first;
 	struct deletion *deletion = calloc(1, sizeof(*deletion));
-	char key[STORE_KEY_SIZE], sale_id[ID_MAX + 1];
-	char entries[DELETE_MAX][ENTRY_SIZE];
+	char key[STORE_KEY_SIZE];
 	const char *values[DELETE_MAX + 2] = {"XDEL", key};
 	size_t sizes[DELETE_MAX + 2];
 	int count = 0;
 
 	assert(deletion);
-	memcpy(sale_id, publication->sale_id, sizeof(sale_id));
-	store_key(key, sale_id, ":outbox");
-	while (count < DELETE_MAX && (publication = outbox->confirmed) &&
-	       !strcmp(publication->sale_id, sale_id)) {
-		memcpy(entries[count], publication->entry, ENTRY_SIZE);
-		values[count + 2] = entries[count];
+	store_key(key, entries[0].sale_id, ":outbox");
+	while (count < DELETE_MAX && first + (size_t)count < outbox->confirmed_count &&
+	       !strcmp(entries[count].sale_id, entries[0].sale_id)) {
+		values[count + 2] = entries[count].id;
 		count++;
-		outbox->confirmed = publication->next;
-		outbox->pending--;
-		free(publication);
 	}
 	for (int i = 0; i < count + 2; i++)
 		sizes[i] = strlen(values[i]);
@@ -131,42 +132,65 @@ static void delete_some(struct outbox *outbox)
 	outbox->deletions = deletion;
 	redis_send(outbox->inventory->redis, &deletion->op,
 		   (struct redis_args){count + 2, values, sizes});
+	return count;
 }
 
-static void delete_all(struct loop_hook *hook)
+static void delete_all(struct timer *timer)
 {
-	struct outbox *outbox = container_of(hook, struct outbox, delete_hook);
+	struct outbox *outbox = container_of(timer, struct outbox, delete_timer);
 
-	while (outbox->confirmed)
-		delete_some(outbox);
+	for (size_t i = 0; i < outbox->confirmed_count;)
+		i += (size_t)delete_some(outbox, i);
+	outbox->pending -= (int)outbox->confirmed_count;
+	outbox->confirmed_count = 0;
 	outbox_tell_idle(outbox);
+}
+
+static void confirm(struct outbox *outbox, const struct entry *entry)
+{
+	if (outbox->confirmed_count == outbox->confirmed_room) {
+		outbox->confirmed_room = outbox->confirmed_room ? outbox->confirmed_room * 2 : 64;
+		outbox->confirmed =
+			realloc(outbox->confirmed, outbox->confirmed_room * sizeof(struct entry));
+		assert(outbox->confirmed);
+	}
+	outbox->confirmed[outbox->confirmed_count++] = *entry;
+	if (!timer_started(&outbox->delete_timer))
+		timer_start_us(&outbox->delete_timer, outbox->idle ? 0 : DELETE_PACE_MS * 1000);
 }
 
 /* --- publishing --------------------------------------------------------------------------------- */
 
-static void publication_over(struct publication *publication)
+static void publication_free(struct publication *publication)
 {
-	struct outbox *outbox = publication->outbox;
-	struct outbox_wait *wait = publication->wait;
-	bool failed = publication->failed;
+	int lanes = (int)publication->outbox->inventory->settings->lanes;
 
 	*publication->link = publication->next;
 	if (publication->next)
 		publication->next->link = publication->link;
+	for (int i = 0; i < lanes; i++)
+		free(publication->lanes[i].bytes);
+	free(publication);
+}
+
+static void publication_over(struct publication *publication)
+{
+	struct outbox *outbox = publication->outbox;
+	struct outbox_wait *wait;
+	bool failed = publication->failed;
+
+	(failed ? outbox->failed : outbox->published)->value +=
+		(uint64_t)publication->entries_count;
+	for (int i = 0; i < publication->entries_count && !failed; i++)
+		confirm(outbox, &publication->entries[i]);
 	if (failed)
-		outbox->failed->value++;
-	else
-		outbox->published->value++;
-	if (failed || !*publication->entry) {
+		outbox->pending -= publication->entries_count;
+	while ((wait = publication->waits)) {
+		publication->waits = wait->next;
 		outbox->pending--;
-		free(publication);
-	} else {
-		publication->next = outbox->confirmed;
-		outbox->confirmed = publication;
-		loop_defer(outbox->inventory->loop, LOOP_GATHER, &outbox->delete_hook);
-	}
-	if (wait)
 		wait->done(wait, failed ? STATUS_UNAVAILABLE : STATUS_OK);
+	}
+	publication_free(publication);
 	outbox_tell_idle(outbox);
 }
 
@@ -180,6 +204,75 @@ static void lane_published(struct bus_publish *publish, enum status status)
 		publication_over(publication);
 }
 
+static struct publication *publication_create(struct outbox *outbox)
+{
+	size_t lanes = (size_t)outbox->inventory->settings->lanes;
+	struct publication *publication =
+		calloc(1, sizeof(*publication) + lanes * sizeof(struct lane));
+
+	assert(publication);
+	publication->outbox = outbox;
+	publication->next = outbox->under_way;
+	publication->link = &outbox->under_way;
+	if (publication->next)
+		publication->next->link = &publication->next;
+	outbox->under_way = publication;
+	return publication;
+}
+
+static void publish_gathered(struct outbox *outbox)
+{
+	int lanes = (int)outbox->inventory->settings->lanes;
+	struct publication *publication = outbox->gathering;
+	char key[12];
+
+	if (!publication)
+		return;
+	outbox->gathering = NULL;
+	outbox->published_us = loop_now_us(outbox->inventory->loop);
+	timer_stop(&outbox->publish_timer);
+	for (int i = 0; i < lanes; i++) {
+		struct lane *lane = &publication->lanes[i];
+
+		if (!lane->size)
+			continue;
+		lane->publication = publication;
+		lane->publish = (struct bus_publish){
+			.topic = TOPIC,
+			.key = key,
+			.key_size = (size_t)snprintf(key, sizeof(key), "%d", i),
+			.value = lane->bytes,
+			.value_size = lane->size,
+			.done = lane_published};
+		publication->left++;
+		bus_publish(outbox->inventory->bus, &lane->publish);
+	}
+}
+
+static void publish_hook(struct loop_hook *hook)
+{
+	publish_gathered(container_of(hook, struct outbox, publish_hook));
+}
+
+static void publish_timer(struct timer *timer)
+{
+	publish_gathered(container_of(timer, struct outbox, publish_timer));
+}
+
+/* At once when it is due, when somebody waits for it, or when it is large. */
+static void publish_plan(struct outbox *outbox)
+{
+	struct publication *publication = outbox->gathering;
+	int64_t due_us = outbox->published_us + PACE_MS * 1000,
+		now_us = loop_now_us(outbox->inventory->loop);
+
+	if (publication->waits || publication->full || now_us >= due_us ||
+	    publication->entries_count == ENTRIES_MAX)
+		loop_defer(outbox->inventory->loop, LOOP_GATHER, &outbox->publish_hook);
+	else if (!timer_started(&outbox->publish_timer))
+		timer_start_us(&outbox->publish_timer, due_us - now_us);
+}
+
 static void timestamp(Google__Protobuf__Timestamp *at, int64_t ms)
 {
 	google__protobuf__timestamp__init(at);
@@ -187,222 +280,88 @@ static void timestamp(Google__Protobuf__Timestamp *at, int64_t ms)
 	at->nanos = (int32_t)(ms % 1000) * 1000000;
 }
 
-/* One reservation with the messages inside it. */
-struct made {
-	Stampede__Events__V1__ReservationMade event;
-	Google__Protobuf__Timestamp reserved_at, pay_by;
-	int lane;
-};
-
-static void make(struct made *made, const char *sale_id, const struct outbox_terms *terms,
-		 const struct outbox_item *item, int lanes)
+/* Appends a field `reservations` to the record of its lane. */
+static void lane_append(struct lane *lane, const Stampede__Events__V1__ReservationMade *event)
 {
-	stampede__events__v1__reservation_made__init(&made->event);
-	made->event.order_id = (char *)item->order_id;
-	made->event.sale_id = (char *)sale_id;
-	made->event.user_id = (char *)item->user_id;
-	made->event.quantity = item->quantity;
-	made->event.request_id = (char *)item->request_id;
-	made->event.amount_minor = terms->price * item->quantity;
-	made->event.currency = (char *)terms->currency;
-	timestamp(&made->reserved_at, item->reserved_ms);
-	timestamp(&made->pay_by, item->reserved_ms + terms->pay_ms);
-	made->event.reserved_at = &made->reserved_at;
-	made->event.pay_by = &made->pay_by;
-	made->lane = order_lane(item->order_id, lanes);
+	size_t size = stampede__events__v1__reservation_made__get_packed_size(event), rest = size;
+	uint8_t *at;
+
+	if (lane->size + size + 12 > lane->room) {
+		lane->room = lane->room * 2 + size + 1024;
+		lane->bytes = realloc(lane->bytes, lane->room);
+		assert(lane->bytes);
+	}
+	at = lane->bytes + lane->size;
+	*at++ = 1 << 3 | 2; /* field 1, length-delimited */
+	for (; rest >= 0x80; rest >>= 7)
+		*at++ = (uint8_t)(rest | 0x80);
+	*at++ = (uint8_t)rest;
+	at += stampede__events__v1__reservation_made__pack(event, at);
+	lane->size = (size_t)(at - lane->bytes);
 }
 
-static void publish_lane(struct publication *publication, struct made *made, int count, int lane)
+static void publication_add(struct publication *publication, const char *sale_id,
+			    const struct outbox_terms *terms, const struct outbox_item *item)
 {
-	Stampede__Events__V1__ReservationMade *events[RESERVE_MANY_MAX];
-	Stampede__Events__V1__ReservationsMade record =
-		STAMPEDE__EVENTS__V1__RESERVATIONS_MADE__INIT;
-	struct lane *mine = &publication->lanes[publication->left];
-	uint8_t small[16 << 10], *value = small;
-	char key[12];
+	int lanes = (int)publication->outbox->inventory->settings->lanes;
+	struct lane *lane = &publication->lanes[order_lane(item->order_id, lanes)];
+	Stampede__Events__V1__ReservationMade event = STAMPEDE__EVENTS__V1__RESERVATION_MADE__INIT;
+	Google__Protobuf__Timestamp reserved_at, pay_by;
 
-	record.reservations = events;
-	for (int i = 0; i < count; i++)
-		if (made[i].lane == lane)
-			events[record.n_reservations++] = &made[i].event;
-	if (!record.n_reservations)
-		return;
-	mine->publication = publication;
-	mine->publish = (struct bus_publish){.topic = TOPIC, .key = key, .done = lane_published};
-	mine->publish.key_size = (size_t)snprintf(key, sizeof(key), "%d", lane);
-	mine->publish.value_size =
-		stampede__events__v1__reservations_made__get_packed_size(&record);
-	if (mine->publish.value_size > sizeof(small))
-		value = malloc(mine->publish.value_size);
-	assert(value);
-	stampede__events__v1__reservations_made__pack(&record, value);
-	mine->publish.value = value;
-	publication->left++;
-	bus_publish(publication->outbox->inventory->bus, &mine->publish);
-	if (value != small)
-		free(value);
+	timestamp(&reserved_at, item->reserved_ms);
+	timestamp(&pay_by, item->reserved_ms + terms->pay_ms);
+	event.order_id = (char *)item->order_id;
+	event.sale_id = (char *)sale_id;
+	event.user_id = (char *)item->user_id;
+	event.quantity = item->quantity;
+	event.request_id = (char *)item->request_id;
+	event.amount_minor = terms->price * item->quantity;
+	event.currency = (char *)terms->currency;
+	event.reserved_at = &reserved_at;
+	event.pay_by = &pay_by;
+	lane_append(lane, &event);
+	publication->full = publication->full || lane->size > LANE_BYTES_MAX;
 }
 
 void outbox_publish(struct outbox *outbox, const char *sale_id, const char *entry,
 		    const struct outbox_terms *terms, const struct outbox_item *items, int count,
 		    struct outbox_wait *wait)
 {
-	int lanes = (int)outbox->inventory->settings->lanes;
-	struct publication *publication =
-		calloc(1, sizeof(*publication) + (size_t)lanes * sizeof(struct lane));
-	struct made made[RESERVE_MANY_MAX];
+	struct publication *publication = outbox->gathering;
+	struct entry *mine;
 
-	assert(publication && count > 0 && count <= RESERVE_MANY_MAX);
-	publication->outbox = outbox;
-	publication->wait = wait;
-	snprintf(publication->sale_id, sizeof(publication->sale_id), "%s", sale_id);
-	snprintf(publication->entry, sizeof(publication->entry), "%s", entry);
-	publication->next = outbox->under_way;
-	publication->link = &outbox->under_way;
-	if (publication->next)
-		publication->next->link = &publication->next;
-	outbox->under_way = publication;
-	outbox->pending++;
+	assert(count > 0);
+	if (publication && (publication->full || publication->entries_count == ENTRIES_MAX)) {
+		publish_gathered(outbox);
+		publication = NULL;
+	}
+	if (!publication)
+		publication = outbox->gathering = publication_create(outbox);
 	for (int i = 0; i < count; i++)
-		make(&made[i], sale_id, terms, &items[i], lanes);
-	for (int lane = 0; lane < lanes; lane++)
-		publish_lane(publication, made, count, lane);
+		publication_add(publication, sale_id, terms, &items[i]);
+	if (*entry) {
+		mine = &publication->entries[publication->entries_count++];
+		snprintf(mine->sale_id, sizeof(mine->sale_id), "%s", sale_id);
+		snprintf(mine->id, sizeof(mine->id), "%s", entry);
+		outbox->pending++;
+	}
+	if (wait) {
+		wait->next = publication->waits;
+		publication->waits = wait;
+		outbox->pending++;
+	}
+	publish_plan(outbox);
 }
 
 void outbox_forget(struct outbox *outbox, struct outbox_wait *wait)
 {
 	for (struct publication *at = outbox->under_way; at; at = at->next)
-		if (at->wait == wait)
-			at->wait = NULL;
-}
-
-/* --- sweeping ----------------------------------------------------------------------------------- */
-
-static void sweep_next(struct outbox *outbox);
-
-static void sweep_entry(struct outbox *outbox, const char *sale_id, const redisReply *entry)
-{
-	struct outbox_item items[RESERVE_MANY_MAX];
-	const redisReply *fields = entry->element[1];
-	struct outbox_terms terms;
-	char *at, *lines[5];
-	int count = 0;
-
-	if (fields->type != REDIS_REPLY_ARRAY || fields->elements != FIELDS)
-		return;
-	terms.price = strtoll(fields->element[1]->str, NULL, 10);
-	terms.currency = fields->element[3]->str;
-	terms.pay_ms = strtoll(fields->element[5]->str, NULL, 10);
-	/* user \n R<ms> \n O<order> \n Q<quantity> \n I<request> \n next user … */
-	for (at = fields->element[7]->str; *at && count < RESERVE_MANY_MAX; count++) {
-		for (int i = 0; i < 5; i++)
-			if (!(lines[i] = strsep(&at, "\n")) || !at)
+		for (struct outbox_wait **link = &at->waits; *link; link = &(*link)->next)
+			if (*link == wait) {
+				*link = wait->next;
+				outbox->pending--;
 				return;
-		items[count] = (struct outbox_item){.user_id = lines[0],
-						    .order_id = lines[2] + 1,
-						    .request_id = lines[4] + 1,
-						    .quantity = (int)strtol(lines[3] + 1, NULL, 10),
-						    .reserved_ms = strtoll(lines[1] + 1, NULL, 10)};
-	}
-	if (!count)
-		return;
-	outbox->swept->value++;
-	outbox_publish(outbox, sale_id, entry->element[0]->str, &terms, items, count, NULL);
-}
-
-static void sweep_read(struct redis_op *op, enum status status, const redisReply *reply)
-{
-	struct outbox *outbox = container_of(op, struct outbox, read_op);
-	const char *sale_id = outbox->sales[outbox->sale_index++];
-
-	if (status == STATUS_OK && reply->type == REDIS_REPLY_ARRAY)
-		for (size_t i = 0; i < reply->elements; i++)
-			sweep_entry(outbox, sale_id, reply->element[i]);
-	sweep_next(outbox);
-}
-
-static void sweep_sale(struct outbox *outbox, const char *sale_id)
-{
-	char key[STORE_KEY_SIZE], until[24];
-	const char *values[] = {"XRANGE", key, "-", until, "COUNT", SWEEP_COUNT};
-	size_t sizes[6];
-
-	store_key(key, sale_id, ":outbox");
-	snprintf(until, sizeof(until), "%" PRId64, clock_wall_ms() - SWEEP_AGE_MS);
-	for (int i = 0; i < 6; i++)
-		sizes[i] = strlen(values[i]);
-	redis_send(outbox->inventory->redis, &outbox->read_op,
-		   (struct redis_args){6, values, sizes});
-}
-
-static void sweep_free_sales(struct outbox *outbox)
-{
-	for (size_t i = 0; i < outbox->sales_count; i++)
-		free(outbox->sales[i]);
-	free(outbox->sales);
-	outbox->sales = NULL;
-	outbox->sales_count = outbox->sale_index = 0;
-}
-
-static void sweep_listed(struct redis_op *op, enum status status, const redisReply *reply)
-{
-	struct outbox *outbox = container_of(op, struct outbox, list_op);
-	const redisReply *pairs;
-
-	sweep_free_sales(outbox);
-	if (status != STATUS_OK || reply->type != REDIS_REPLY_ARRAY || reply->elements != 2) {
-		outbox->sweeping = false;
-		return;
-	}
-	snprintf(outbox->cursor, sizeof(outbox->cursor), "%s", reply->element[0]->str);
-	pairs = reply->element[1]; /* member, score, … */
-	outbox->sales = calloc(pairs->elements / 2 + 1, sizeof(char *));
-	assert(outbox->sales);
-	for (size_t i = 0; i < pairs->elements; i += 2)
-		outbox->sales[outbox->sales_count++] = strdup(pairs->element[i]->str);
-	sweep_next(outbox);
-}
-
-static void sweep_list(struct outbox *outbox)
-{
-	const char *values[] = {"ZSCAN", STORE_SALES, outbox->cursor, "COUNT", SWEEP_SALES};
-	size_t sizes[5];
-
-	for (int i = 0; i < 5; i++)
-		sizes[i] = strlen(values[i]);
-	redis_send(outbox->inventory->redis, &outbox->list_op,
-		   (struct redis_args){5, values, sizes});
-}
-
-static void sweep_next(struct outbox *outbox)
-{
-	if (outbox->sale_index < outbox->sales_count && bus_up(outbox->inventory->bus) &&
-	    outbox->pending < SWEEP_PENDING_MAX) {
-		sweep_sale(outbox, outbox->sales[outbox->sale_index]);
-	} else if (outbox->sale_index == outbox->sales_count && strcmp(outbox->cursor, "0") != 0) {
-		sweep_list(outbox);
-	} else {
-		outbox->sweeping = false;
-		sweep_free_sales(outbox);
-	}
-}
-
-void outbox_sweep(struct outbox *outbox)
-{
-	if (outbox->sweeping || !redis_connected(outbox->inventory->redis) ||
-	    !bus_up(outbox->inventory->bus))
-		return;
-	outbox->sweeping = true;
-	strcpy(outbox->cursor, "0");
-	sweep_list(outbox);
-}
-
-static void sweep_timer(struct timer *timer)
-{
-	struct outbox *outbox = container_of(timer, struct outbox, timer);
-
-	outbox_sweep(outbox);
-	timer_start_us(timer, SWEEP_PERIOD_MS * 1000);
+			}
 }
 
 /* --- life --------------------------------------------------------------------------------------- */
@@ -419,41 +378,31 @@ struct outbox *outbox_create(struct inventory *inventory)
 
 	assert(outbox && inventory->settings->lanes <= LANES_MAX);
 	outbox->inventory = inventory;
-	outbox->delete_hook.run = delete_all;
-	outbox->list_op.done = sweep_listed;
-	outbox->read_op.done = sweep_read;
+	outbox->publish_hook.run = publish_hook;
+	timer_init(&outbox->publish_timer, inventory->loop, publish_timer);
+	timer_init(&outbox->delete_timer, inventory->loop, delete_all);
 	outbox->published = metrics_counter(metrics, "stampede_outbox_published_total",
 					    "Outbox entries the bus has confirmed.", NULL);
 	outbox->failed = metrics_counter(metrics, "stampede_outbox_failed_total",
 					 "Outbox entries left for the sweeper.", NULL);
-	outbox->swept = metrics_counter(metrics, "stampede_outbox_swept_total",
-					"Outbox entries published by the sweeper.", NULL);
 	metrics_gauge_read(metrics, "stampede_outbox_pending",
 			   "Outbox entries on their way to the bus.", NULL, pending_read, outbox);
-	timer_init(&outbox->timer, inventory->loop, sweep_timer);
-	timer_start_us(&outbox->timer, SWEEP_PERIOD_MS * 1000);
 	return outbox;
 }
 
 /* After the bus and Redis are gone: nothing comes back any more. */
 void outbox_destroy(struct outbox *outbox)
 {
-	struct publication *publication;
-
 	if (!outbox)
 		return;
-	timer_stop(&outbox->timer);
-	while ((publication = outbox->confirmed)) {
-		outbox->confirmed = publication->next;
-		free(publication);
-	}
+	timer_stop(&outbox->publish_timer);
+	timer_stop(&outbox->delete_timer);
+	loop_defer_cancel(outbox->inventory->loop, LOOP_GATHER, &outbox->publish_hook);
 	while (outbox->deletions)
 		deletion_free(outbox->deletions);
-	while ((publication = outbox->under_way)) {
-		outbox->under_way = publication->next;
-		free(publication);
-	}
-	sweep_free_sales(outbox);
+	while (outbox->under_way)
+		publication_free(outbox->under_way);
+	free(outbox->confirmed);
 	free(outbox);
 }
 
@@ -466,5 +415,8 @@ void outbox_when_idle(struct outbox *outbox, void (*idle)(void *context), void *
 {
 	outbox->idle = idle;
 	outbox->idle_context = context;
+	publish_gathered(outbox);
+	if (outbox->confirmed_count)
+		timer_start_us(&outbox->delete_timer, 0);
 	outbox_tell_idle(outbox);
 }

@@ -1,6 +1,6 @@
-/* The outbox: what reserve.lua wrote into a sale's stream goes to the bus at once and is deleted when
- * the bus has confirmed it. A sweeper publishes again what a crash or a dead bus left behind; consumers do not mind a
- * repeat.
+/* The outbox: what reserve.lua wrote into a sale's stream goes to the bus at once (under load, together with
+ * what comes within 5 ms) and is deleted when the bus has confirmed it. What a crash or a dead bus leaves behind is the
+ * sweeper's.
  */
 #pragma once
 
@@ -22,6 +22,7 @@ struct outbox_terms { /* the sale's, when the reservations were made */
 /* `done` (NULL: nobody waits) runs when the bus has confirmed all, or failed; never inside. */
 struct outbox_wait {
 	void (*done)(struct outbox_wait *wait, enum status status);
+	struct outbox_wait *next; /* the outbox's */
 };
 /* `entry` "": the items stand in no stream entry of their own (they were published before). Everything is
  * copied. */
@@ -30,9 +31,7 @@ void outbox_publish(struct outbox *outbox, const char *sale_id, const char *entr
 		    struct outbox_wait *wait);
 void outbox_forget(struct outbox *outbox, struct outbox_wait *wait);
 
-/* Looks through all sales for what was left behind: at start, and when Redis or the bus is there again. */
-void outbox_sweep(struct outbox *outbox);
-/* Publications not yet confirmed and deleted. */
+/* Entries not yet confirmed and deleted, and waits. */
 int outbox_pending(const struct outbox *outbox);
-/* Runs `idle` once when nothing is pending any more. */
+/* Publishes and deletes what is gathered, and runs `idle` once when nothing is pending any more. */
 void outbox_when_idle(struct outbox *outbox, void (*idle)(void *context), void *context);
