@@ -21,7 +21,7 @@
 #include "inventory/watch.h"
 
 #define HEAD 8 /* what reserve.lua returns before the answers */
-#define ARGS_PER_ITEM 4
+#define ARGS_PER_ITEM 3
 #define ANSWER_OUTBOX_FULL 7
 #define USER_BYTES_MAX "32768" /* of one user's reservations in one sale: some 300 */
 #define WAIT_MS 1000	       /* for the replicas */
@@ -29,11 +29,10 @@
 struct item {
 	struct reservation *waiter; /* NULL: nobody waits (any more) */
 	enum status status;
-	const char *user_id, *request_id;
-	size_t user_size, request_size;
+	const char *user_id, *request_id, *tail; /* tail: reserve.lua tells */
+	size_t user_size, quantity_size, tail_size;
 	int quantity;
 	char quantity_text[8], order_id[ORDER_ID_SIZE];
-	size_t quantity_size, order_size;
 };
 
 struct batch {
@@ -82,6 +81,22 @@ static void batch_free(struct batch *batch)
 	free(batch);
 }
 
+/* "order \n Q quantity \n I request \n" */
+static void item_make_tail(struct item *item, struct arena *arena, size_t order_size)
+{
+	size_t request_size = strlen(item->request_id);
+	char *at = arena_alloc(arena, order_size + item->quantity_size + request_size + 6);
+
+	item->tail = at;
+	at = mempcpy(at, item->order_id, order_size);
+	at = mempcpy(at, "\nQ", 2);
+	at = mempcpy(at, item->quantity_text, item->quantity_size);
+	at = mempcpy(at, "\nI", 2);
+	at = mempcpy(at, item->request_id, request_size);
+	*at++ = '\n';
+	item->tail_size = (size_t)(at - item->tail);
+}
+
 void sale_queue_add(struct sale_queue *queue, struct reservation *reservation)
 {
 	struct batch *batch = queue->gathering;
@@ -94,13 +109,12 @@ void sale_queue_add(struct sale_queue *queue, struct reservation *reservation)
 	reservation->slot = &item->waiter;
 	item->user_size = strlen(reservation->user_id);
 	item->user_id = arena_memdup(&batch->arena, reservation->user_id, item->user_size);
-	item->request_size = strlen(reservation->request_id);
-	item->request_id = arena_memdup(&batch->arena, reservation->request_id, item->request_size);
+	item->request_id = arena_strdup(&batch->arena, reservation->request_id);
 	item->quantity = reservation->quantity;
 	item->quantity_size = (size_t)snprintf(item->quantity_text, sizeof(item->quantity_text),
 					       "%d", item->quantity);
-	item->order_size =
-		node_order_id(queue->inventory->node, reservation->user_id, item->order_id);
+	item_make_tail(item, &batch->arena,
+		       node_order_id(queue->inventory->node, reservation->user_id, item->order_id));
 	if (batch->count == queue->inventory->settings->batch_max)
 		sale_queue_send(queue);
 	else
@@ -146,10 +160,8 @@ static void sale_queue_send(struct sale_queue *queue)
 		sizes[count++] = item->user_size;
 		values[count] = item->quantity_text;
 		sizes[count++] = item->quantity_size;
-		values[count] = item->order_id;
-		sizes[count++] = item->order_size;
-		values[count] = item->request_id;
-		sizes[count++] = item->request_size;
+		values[count] = item->tail;
+		sizes[count++] = item->tail_size;
 	}
 	batch->op.done = batch_replied;
 	batch->asked = true;
