@@ -45,7 +45,7 @@ static const struct setting settings[] = {
 		"takes a client's address from X-Forwarded-For; only behind a proxy that sets it"),
 	SETTING_NUMBER(struct gateway_settings, batch_max, "STAMPEDE_RESERVE_BATCH_MAX", "64", 1,
 		       256, "reservations in one ReserveMany"),
-	SETTING_NUMBER(struct gateway_settings, batches_max, "STAMPEDE_RESERVE_BATCHES_MAX", "16",
+	SETTING_NUMBER(struct gateway_settings, batches_max, "STAMPEDE_RESERVE_BATCHES_MAX", "4",
 		       1, 1024, "ReserveMany calls under way; more wait, and fill"),
 	SETTING_NUMBER(struct gateway_settings, waiting_max, "STAMPEDE_RESERVE_WAITING_MAX",
 		       "50000", 1, 10000000, "reservations that may wait for one; more: 429"),
