@@ -33,6 +33,7 @@ struct inventory {
 	struct bus *bus;
 	struct store *store;
 	struct node *node;
+	struct redis_check *redis_check;
 	struct sales *sales;
 	struct outbox *outbox;
 	struct sweeper *sweeper;

@@ -6,6 +6,7 @@
 #include "inventory/events.h"
 #include "inventory/node.h"
 #include "inventory/outbox.h"
+#include "inventory/redis_check.h"
 #include "inventory/sales.h"
 #include "inventory/store.h"
 #include "inventory/sweeper.h"
@@ -52,6 +53,7 @@ static void redis_connected_again(void *self, const char *run_id)
 	(void)run_id;
 	health_set(inventory->redis_part, true, "");
 	node_connected(inventory->node);
+	redis_check_run(inventory->redis_check);
 	sweeper_sweep(inventory->sweeper);
 }
 
@@ -103,6 +105,7 @@ static bool inventory_start(struct process *process)
 	if (!inventory->redis || !inventory->bus)
 		return false;
 	inventory->store = store_create(inventory->redis);
+	inventory->redis_check = redis_check_create(inventory->redis);
 	inventory->node = node_create(process->loop, inventory->redis, process->instance,
 				      inventory->node_part);
 	inventory->outbox = outbox_create(inventory);
@@ -162,6 +165,7 @@ static void inventory_free(struct process *process)
 	watches_destroy(inventory->watches);
 	sales_destroy(inventory->sales);
 	node_destroy(inventory->node);
+	redis_check_destroy(inventory->redis_check);
 	redis_destroy(inventory->redis); /* ends what events has in hand while the bus is there */
 	bus_destroy(inventory->bus);
 	events_destroy(inventory->events);
