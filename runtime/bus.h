@@ -84,7 +84,11 @@ void bus_batch_again(struct bus_batch *batch, int64_t delay_ms);
 struct bus_consumer_options {
 	const char *topic;
 	const char *group;
-	int batch_max;		    /* records; 0: 256 */
+	int batch_max; /* records; 0: 256 */
+	/* After a batch that was not full the partition's next records are fetched at the next multiple
+	 * of so many ms, all partitions together: fewer and larger batches under load, while a first
+	 * record comes at once. 0: 5; -1: never wait. Redis Streams; Kafka's client batches itself. */
+	int pace_ms;
 	int retries_max;	    /* 0: the default 3; -1: none, straight to the dead letter */
 	int64_t retry_delays_ms[3]; /* 0: 5,000, 10,000, 30,000 */
 	void (*batch)(void *self, struct bus_batch *batch);

@@ -460,6 +460,8 @@ struct bus_consumer *bus_consume(struct bus *bus, const struct bus_consumer_opti
 	strcpy(consumer->topic_name, options->topic);
 	strcpy(consumer->group, options->group);
 	consumer->batch_max = options->batch_max > 0 ? options->batch_max : 256;
+	consumer->pace_us =
+		options->pace_ms < 0 ? 0 : (options->pace_ms ? options->pace_ms : 5) * 1000;
 	consumer->retries = options->retries_max < 0	? 0
 			    : options->retries_max == 0 ? BUS_RETRIES_MAX
 							: options->retries_max;

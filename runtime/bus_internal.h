@@ -93,6 +93,7 @@ struct bus_consumer {
 	struct bus_consumer *next;
 	char topic_name[BUS_NAME_MAX], group[BUS_NAME_MAX];
 	int batch_max, retries;
+	int64_t pace_us; /* 0: none */
 	int64_t retry_delays_ms[BUS_RETRIES_MAX];
 	struct bus_consumer_options options;
 	struct bus_topic *topic;

@@ -48,7 +48,7 @@ struct kafka_consumer {
 	rd_kafka_message_t **messages; /* batch_max of them */
 	int committing;		       /* requests under way */
 	bool closing;
-	struct loop_hook commit;
+	struct timer commit_soon;
 	/* The admin thread's from when `handle` is set: every partition of the topic and the retry
 	 * topics. */
 	rd_kafka_topic_partition_list_t *all;

@@ -16,6 +16,9 @@
 #include "runtime/bus_kafka.h"
 #include "runtime/log.h"
 
+/* What is done within this time shares a commit; a crash repeats at most so much. */
+#define COMMIT_AFTER_US 25000
+
 struct kafka_consumer *kafka_consumer(struct bus_consumer *consumer)
 {
 	return container_of(consumer, struct kafka_consumer, consumer);
@@ -142,12 +145,18 @@ static void kafka_send_commit(struct kafka_consumer *kafka)
 	rd_kafka_topic_partition_list_destroy(offsets);
 }
 
-static void kafka_commit_hook(struct loop_hook *hook)
+static void kafka_commit_now(struct timer *timer)
 {
-	struct kafka_consumer *kafka = container_of(hook, struct kafka_consumer, commit);
+	struct kafka_consumer *kafka = container_of(timer, struct kafka_consumer, commit_soon);
 
 	if (!kafka->committing)
 		kafka_send_commit(kafka);
+}
+
+static void kafka_commit_soon(struct kafka_consumer *kafka)
+{
+	if (!timer_started(&kafka->commit_soon))
+		timer_start_us(&kafka->commit_soon, COMMIT_AFTER_US);
 }
 
 static void kafka_committed(rd_kafka_t *handle, rd_kafka_resp_err_t error,
@@ -169,7 +178,7 @@ static void kafka_committed(rd_kafka_t *handle, rd_kafka_resp_err_t error,
 			  log_text("topic", kafka->consumer.topic_name),
 			  log_text("error", rd_kafka_err2name(error)));
 	else
-		loop_defer(kafka->consumer.bus->loop, LOOP_GATHER, &kafka->commit);
+		kafka_commit_soon(kafka);
 }
 
 /* One request at a time for all partitions; what becomes done meanwhile goes with the next. */
@@ -181,7 +190,7 @@ void kafka_commit(struct bus_source *source, struct bus_position position, int c
 	(void)count;
 	kafka->done = (int64_t)position.major + 1;
 	kafka->dirty = true;
-	loop_defer(source->consumer->bus->loop, LOOP_GATHER, &consumer->commit);
+	kafka_commit_soon(consumer);
 }
 
 /* --- reading ----------------------------------------------------------------------------- */
@@ -297,9 +306,8 @@ struct bus_consumer *kafka_consume(struct bus *bus)
 {
 	struct kafka_consumer *kafka = calloc(1, sizeof(*kafka));
 
-	(void)bus;
 	assert(kafka);
-	kafka->commit.run = kafka_commit_hook;
+	timer_init(&kafka->commit_soon, bus->loop, kafka_commit_now);
 	kafka->probed_backlog = kafka->probed_dead = -1;
 	return &kafka->consumer;
 }
@@ -420,7 +428,7 @@ void kafka_consumer_free(struct kafka_consumer *kafka)
 {
 	struct bus_source *source;
 
-	loop_defer_cancel(kafka->consumer.bus->loop, LOOP_GATHER, &kafka->commit);
+	timer_stop(&kafka->commit_soon);
 	while ((source = kafka->consumer.sources)) {
 		kafka->consumer.sources = source->next;
 		kafka_source_stop(kafka_source(source));

@@ -164,6 +164,16 @@ static void streams_disconnected(void *self)
 	bus_set_up(&streams->bus, false);
 }
 
+/* All consumers' positions at a time: they share one write, and so one sync of Redis. */
+static void streams_commit_all(struct timer *timer)
+{
+	struct streams_bus *streams = container_of(timer, struct streams_bus, commit_soon);
+
+	for (struct bus_consumer *consumer = streams->bus.consumers; consumer;
+	     consumer = consumer->next)
+		streams_consumer_commit(consumer);
+}
+
 /* --- the end ----------------------------------------------------------------------------- */
 
 /* One of the commands that a close waits for was answered. */
@@ -188,6 +198,7 @@ static void streams_abort(struct bus *bus)
 	struct streams_bus *streams = streams_bus(bus);
 
 	bus->closing = bus->farewell = true;
+	timer_stop(&streams->commit_soon);
 	redis_destroy(streams->redis);
 	streams->redis = NULL;
 }
@@ -230,6 +241,7 @@ struct bus *bus_streams_create(struct loop *loop, const struct bus_options *opti
 
 	assert(streams);
 	bus_init(&streams->bus, &ops, loop, options);
+	timer_init(&streams->commit_soon, loop, streams_commit_all);
 	streams->redis = redis_create(
 		loop, &(struct redis_options){.url = options->url,
 					      /* Forwards and commits come on top. */

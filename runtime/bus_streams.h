@@ -15,6 +15,7 @@ struct streams_bus {
 	struct bus bus;
 	struct redis *redis;
 	int goodbyes; /* commands a close waits for */
+	struct timer commit_soon;
 };
 
 /* bus_topic's `internal`, once it is ready. */
@@ -44,6 +45,7 @@ struct streams_source {
 	struct redis_op read;
 	bool read_sent;
 	struct timer read_again;
+	int64_t read_not_before_us;
 	struct bus_position cursor;
 
 	struct redis_op commit;
@@ -69,6 +71,8 @@ struct bus_consumer *streams_consume(struct bus *bus);
 void streams_start(struct bus_consumer *consumer);
 /* The main connection is there again. */
 void streams_consumer_connected(struct bus_consumer *consumer);
+/* Positions of all its partitions, in one write. */
+void streams_consumer_commit(struct bus_consumer *consumer);
 /* Gives leases back and leaves the group. */
 void streams_consumer_close(struct bus_consumer *consumer);
 void streams_consumer_free(struct bus_consumer *consumer);
@@ -89,6 +93,8 @@ void streams_source_check_lease(struct streams_source *streams);
 void streams_source_release(struct streams_source *streams);
 void streams_read(struct bus_source *source);
 void streams_commit(struct bus_source *source, struct bus_position position, int count);
+/* What is done since the last time, unless a commit is on its way. */
+void streams_source_commit_now(struct streams_source *streams);
 void streams_leave(struct bus_source *source);
 
 /* --- bus_streams.c ----------------------------------------------------------------------- */

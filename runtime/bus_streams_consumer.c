@@ -209,6 +209,14 @@ void streams_consumer_connected(struct bus_consumer *consumer)
 	timer_start_us(&streams_consumer(consumer)->tick, 0);
 }
 
+void streams_consumer_commit(struct bus_consumer *consumer)
+{
+	struct streams_consumer *streams = streams_consumer(consumer);
+
+	for (int i = 0; i < streams->sources_count; i++)
+		streams_source_commit_now(streams->sources[i]);
+}
+
 void streams_consumer_close(struct bus_consumer *consumer)
 {
 	struct streams_consumer *streams = streams_consumer(consumer);

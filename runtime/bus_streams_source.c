@@ -29,6 +29,8 @@
 #define READ_BLOCK_MS 1000
 #define READ_GRACE_MS 3000
 #define TRIM_EVERY_US 1000000
+/* What is done within this time shares a commit; a crash repeats at most so much. */
+#define COMMIT_AFTER_US 25000
 #define ID_MAX 48
 
 static struct redis_script claim_script = {"bus_claim", (const char *)bus_lua_bus_claim_lua, ""};
@@ -232,8 +234,6 @@ static void streams_committed(struct redis_op *op, enum status status, const red
 		streams->dirty = true; /* again with the next tick */
 	} else if (!reply->integer) {
 		streams_source_lost(streams, "another member has it");
-	} else if (streams->dirty) {
-		streams_send_commit(streams);
 	}
 }
 
@@ -248,18 +248,29 @@ static void streams_send_commit(struct streams_source *streams)
 			  streams_commit_args(streams, &args));
 }
 
-/* One commit at a time; what becomes done meanwhile goes with the next. */
+void streams_source_commit_now(struct streams_source *streams)
+{
+	if (!streams->dirty)
+		return;
+	if (!streams->committing)
+		streams_send_commit(streams);
+	else /* one at a time */
+		timer_start_us(&streams_bus(streams_source_bus(streams))->commit_soon,
+			       COMMIT_AFTER_US);
+}
+
+/* Soon, together with others: a write of its own for each batch would cost Redis a sync each. */
 void streams_commit(struct bus_source *source, struct bus_position position, int count)
 {
 	struct streams_source *streams = streams_source(source);
+	struct timer *soon = &streams_bus(source->consumer->bus)->commit_soon;
 
 	streams->done = position;
 	if (streams->done_count >= 0)
 		streams->done_count += count;
-	if (streams->committing)
-		streams->dirty = true;
-	else
-		streams_send_commit(streams);
+	streams->dirty = true;
+	if (!timer_started(soon))
+		timer_start_us(soon, COMMIT_AFTER_US);
 }
 
 /* --- reading ----------------------------------------------------------------------------- */
@@ -332,6 +343,18 @@ static int64_t streams_poll_us(const struct bus_source *source)
 	return delay_us < 10000 ? 10000 : delay_us > 1000000 ? 1000000 : delay_us;
 }
 
+/* Times of the next reads are multiples of the pace, so that partitions are read together and what
+ * is done about their batches (a transaction, a commit) can be shared. */
+static void streams_read_some(struct streams_source *streams, struct bus_chunk *chunk)
+{
+	const struct bus_consumer *consumer = streams->source.consumer;
+
+	if (consumer->pace_us && chunk->count < consumer->batch_max)
+		streams->read_not_before_us =
+			(clock_monotonic_us() / consumer->pace_us + 1) * consumer->pace_us;
+	bus_source_read(&streams->source, chunk);
+}
+
 static void streams_was_read(struct redis_op *op, enum status status, const redisReply *reply)
 {
 	struct streams_source *streams = container_of(op, struct streams_source, read);
@@ -343,7 +366,7 @@ static void streams_was_read(struct redis_op *op, enum status status, const redi
 	if (status != STATUS_OK)
 		timer_start_us(&streams->read_again, BUS_AGAIN_US);
 	else if (reply->type == REDIS_REPLY_ARRAY && reply->elements)
-		bus_source_read(source, streams_decode(streams, reply));
+		streams_read_some(streams, streams_decode(streams, reply));
 	else if (source->tier)
 		timer_start_us(&streams->read_again, streams_poll_us(source));
 	else
@@ -397,6 +420,7 @@ void streams_read(struct bus_source *source)
 {
 	struct streams_source *streams = streams_source(source);
 	const struct bus *bus = source->consumer->bus;
+	int64_t wait_us;
 
 	assert(!streams->read_sent);
 	if (!source->tier && !streams->reader) {
@@ -410,7 +434,11 @@ void streams_read(struct bus_source *source)
 		timer_start_us(&streams->read_again, BUS_AGAIN_US);
 		return;
 	}
-	streams_send_read(streams);
+	wait_us = source->tier ? 0 : streams->read_not_before_us - clock_monotonic_us();
+	if (wait_us > 0)
+		timer_start_us(&streams->read_again, wait_us);
+	else
+		streams_send_read(streams);
 }
 
 /* --- life -------------------------------------------------------------------------------- */

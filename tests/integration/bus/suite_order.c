@@ -47,6 +47,35 @@ START_TEST(hands_over_batches_no_longer_than_asked)
 }
 END_TEST
 
+/* Redis Streams paces its reads; Kafka's client has its own way. */
+START_TEST(gathers_what_comes_within_a_pace_into_one_batch)
+{
+	struct bench *bench = bench_create(suite_server->url(), "one");
+	struct bus_consumer_options options = group("g");
+	struct taker *taker;
+	int batches;
+
+	options.pace_ms = 100;
+	taker = taker_create(bench, &options, NULL);
+	bench_wait_up(bench);
+	publish_range(bench, 0, 1, 1);
+	ck_assert(taker_wait(bench, taker, 1, TAKEOVER_MS));
+	batches = taker->batches;
+	for (int i = 1; i <= 100; i++) {
+		publish_range(bench, i, i + 1, 1);
+		bench_run_ms(bench, 5);
+	}
+	ck_assert(taker_wait(bench, taker, 101, TAKEOVER_MS));
+	taker_check_order(taker);
+	if (strcmp(suite_server->name, "bus on Redis Streams") == 0) {
+		ck_assert_int_ge(taker->batches - batches, 4);
+		ck_assert_int_le(taker->batches - batches, 20);
+	}
+	bench_free(bench);
+	free(taker);
+}
+END_TEST
+
 START_TEST(carries_any_bytes_and_the_trace)
 {
 	struct bench *bench = bench_create(suite_server->url(), "one");
@@ -218,6 +247,7 @@ void suite_add_order(TCase *test)
 {
 	tcase_add_test(test, keeps_the_order_of_each_key);
 	tcase_add_test(test, hands_over_batches_no_longer_than_asked);
+	tcase_add_test(test, gathers_what_comes_within_a_pace_into_one_batch);
 	tcase_add_test(test, carries_any_bytes_and_the_trace);
 	tcase_add_test(test, gives_each_group_every_record);
 	tcase_add_test(test, gives_what_a_killed_consumer_had_to_the_next);
