@@ -164,6 +164,7 @@ static void publish(const void *value, size_t size)
 
 #define RESERVATIONS_MAX 64
 static int64_t due_within_s = 600;
+static const char *buyer; /* NULL: one of ten, by the id */
 
 /* A record of reservations with the ids first_id, first_id + 1 …, of quantity 1; `bad` of
  * them, from the first, have none. */
@@ -189,7 +190,7 @@ static void publish_reservations(const char *sale_id, int64_t first_id, int coun
 				 (long long)(first_id + i) % 10);
 		made[i].order_id = made[i].request_id = ids[i];
 		made[i].sale_id = (char *)sale_id;
-		made[i].user_id = users[i];
+		made[i].user_id = buyer ? (char *)buyer : users[i];
 		made[i].quantity = i < bad ? 0 : 1;
 		made[i].pay_by = &pay_by;
 		list[i] = &made[i];
@@ -429,7 +430,9 @@ START_TEST(a_poison_record_blocks_nobody_and_ends_in_the_dead_letters_its_units_
 	wait_orders("stock", 1, 1);
 	ck_assert_int_eq(available("stock"), 9);
 	publish("\x0a\x40 no message", 13);
+	buyer = "user"; /* who has it */
 	publish_reservations("stock", order_id, 1, 1);
+	buyer = NULL;
 	publish_reservations("sale", 1000, 10, 3);
 	publish_reservations("sale", 2000, 10, 0);
 	wait_until(published_holds, "publishing");
