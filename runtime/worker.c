@@ -17,7 +17,8 @@ struct worker {
 	uv_cond_t wake;
 	struct job *first, **end;
 	int queued, queued_max;
-	bool quits;
+	bool quits, urgent;
+	uint64_t pace_ns;
 };
 
 static void job_deliver(struct mail *mail)
@@ -27,20 +28,40 @@ static void job_deliver(struct mail *mail)
 	job->done(job);
 }
 
+/* Under the mutex: what else comes within the pace goes along. */
+static void worker_gather(struct worker *worker, uint64_t begun_ns)
+{
+	uint64_t now_ns;
+
+	while (!worker->urgent && !worker->quits) {
+		now_ns = uv_hrtime();
+		if (now_ns >= begun_ns + worker->pace_ns)
+			return;
+		(void)uv_cond_timedwait(&worker->wake, &worker->mutex,
+					begun_ns + worker->pace_ns - now_ns);
+	}
+}
+
 static void worker_main(void *arg)
 {
 	struct worker *worker = arg;
 	struct job *jobs, *next;
+	uint64_t begun_ns = 0;
 
 	prctl(PR_SET_NAME, worker->name);
 	for (;;) {
 		uv_mutex_lock(&worker->mutex);
 		while (!worker->first && !worker->quits)
 			uv_cond_wait(&worker->wake, &worker->mutex);
+		if (worker->pace_ns) {
+			worker_gather(worker, begun_ns);
+			begun_ns = uv_hrtime();
+		}
 		jobs = worker->first;
 		worker->first = NULL;
 		worker->end = &worker->first;
 		worker->queued = 0;
+		worker->urgent = false;
 		uv_mutex_unlock(&worker->mutex);
 		if (!jobs)
 			return;
@@ -77,21 +98,27 @@ void worker_set_max(struct worker *worker, int jobs_max)
 	worker->queued_max = jobs_max;
 }
 
+void worker_set_pace(struct worker *worker, int64_t pace_us)
+{
+	worker->pace_ns = (uint64_t)pace_us * 1000;
+}
+
 bool worker_submit(struct worker *worker, struct job *job)
 {
-	bool taken, first;
+	bool taken, wake;
 
 	job->next = NULL;
 	uv_mutex_lock(&worker->mutex);
-	first = !worker->first;
+	wake = !worker->first || (job->urgent && !worker->urgent);
 	taken = worker->queued < worker->queued_max && !worker->quits;
 	if (taken) {
 		*worker->end = job;
 		worker->end = &job->next;
 		worker->queued++;
+		worker->urgent |= job->urgent;
 	}
 	uv_mutex_unlock(&worker->mutex);
-	if (taken && first)
+	if (taken && wake)
 		uv_cond_signal(&worker->wake);
 	return taken;
 }

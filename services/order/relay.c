@@ -27,6 +27,7 @@
 #define SWEEP_MAX 64		/* records read at a time */
 #define REMOVE_MAX 1024		/* ids of one removal */
 #define REMOVE_AFTER_MS 20	/* so that removals share transactions */
+#define JOBS_PACE_MS 50		/* between calls of the scheduler: jobs are due much later */
 #define RETRY_MIN_MS 100
 #define RETRY_MAX_MS 5000
 #define RPC_TIMEOUT_MS 5000
@@ -39,9 +40,10 @@ struct relay_lane {
 	struct outbox_record *first, **end;
 	int sending;  /* records in the send under way; 0: none */
 	bool careful; /* the last send was refused: one record at a time */
+	bool full;    /* there was more than fitted into it */
 	struct bus_publish publish;
 	struct rpc rpc;
-	struct timer retry;
+	struct timer retry; /* runs: nothing is sent before it fires */
 	int64_t retry_ms;
 	struct counter *sent, *failures, *given_up;
 };
@@ -149,6 +151,8 @@ static void lane_sent(struct relay_lane *lane, enum status status)
 		}
 		if (!relay->current && !relay->sweeping && relay->held < HELD_MAX / 2)
 			relay_sweep(relay);
+		if (lane->kind == OUTBOX_JOBS && !lane->full && !relay->closing)
+			timer_start_us(&lane->retry, JOBS_PACE_MS * 1000);
 		lane_send(lane);
 		return;
 	}
@@ -253,15 +257,15 @@ static size_t lane_gather(struct relay_lane *lane)
 	       size_max = lane->kind == OUTBOX_EVENTS ? MERGED_MAX : OUTBOX_RECORD_SIZE_MAX;
 	int entries = 0;
 
+	lane->full = false;
 	for (struct outbox_record *record = lane->first; record; record = record->next) {
 		bool fits = size + record->size <= size_max &&
 			    (lane->kind == OUTBOX_EVENTS ||
 			     (lane->kind == OUTBOX_JOBS &&
 			      entries + record->entries <= OUTBOX_ENTRIES_MAX));
 
-		if (lane->sending && (lane->careful || !fits))
-			break;
-		if (record->size > sizeof(lane->relay->merged) - size)
+		lane->full = lane->sending && (lane->careful || !fits);
+		if (lane->full || record->size > sizeof(lane->relay->merged) - size)
 			break;
 		memcpy(merged + size, record->bytes, record->size);
 		size += record->size;

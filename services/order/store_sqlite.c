@@ -14,6 +14,8 @@
 #include "runtime/metrics.h"
 
 #define RETRY_MS 1000
+/* Batches share transactions, and so syncs; calls that wait do not wait for this. */
+#define WRITE_PACE_US 5000
 
 static void store_probe(struct store *store);
 
@@ -67,6 +69,7 @@ struct store *store_create(struct loop *loop, const struct store_options *option
 	store_metrics(store);
 	timer_init(&store->retry, loop, store_retry);
 	store->writing = worker_create(loop, "order-write", writer_run, &store->writer);
+	worker_set_pace(store->writing, WRITE_PACE_US);
 	store->pointing = worker_create(loop, "order-read", reader_run, &store->points);
 	store->scanning = worker_create(loop, "order-scan", reader_run, &store->scans);
 	if (!store->options.jobs_max)
@@ -224,6 +227,7 @@ static void store_moved(struct job *job)
 
 void store_move(struct store *store, struct moves *moves)
 {
+	moves->job.job.urgent = true;
 	store_submit(store, store->writing, &moves->job, WRITE_MOVE, store_moved);
 }
 
