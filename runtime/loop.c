@@ -13,7 +13,7 @@
 #include "runtime/clock.h"
 #include "runtime/timers.h"
 
-#define EVENTS_PER_ROUND_MAX 256
+#define EVENTS_PER_ROUND_MAX 128
 
 struct loop {
 	uv_loop_t uv;

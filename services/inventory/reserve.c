@@ -38,7 +38,7 @@ static enum step reserve_begin(struct call *call)
 						    .done = reserve_done};
 	status = sales_reserve(inventory->sales, request->sale_id, &reserve->reservation);
 	if (status != STATUS_OK)
-		return reply_failure(call, status, request->sale_id);
+		return call_fail_retry(call, status, RETRY_MS, "%s", reserving_refusal(status));
 	return call_await(call, &reserve->wait, reserve_abandon, reserve_decided);
 }
 

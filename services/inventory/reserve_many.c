@@ -16,6 +16,7 @@ struct entry {
 	struct reserve_many *many;
 	enum status status;
 	const char *field, *wrong; /* refused before it was asked for */
+	bool asked;
 };
 
 struct reserve_many {
@@ -75,7 +76,8 @@ static enum step reserve_many_begin(struct call *call)
 		entry->many = many;
 		entry->status =
 			entry_begin(inventory, request->sale_id, entry, request->reservations[i]);
-		if (entry->status == STATUS_OK)
+		entry->asked = entry->status == STATUS_OK;
+		if (entry->asked)
 			many->left++;
 	}
 	if (!many->left)
@@ -104,7 +106,8 @@ static Google__Rpc__Status *entry_error(struct call *call, const char *sale_id,
 					  &(struct error_detail){.field = entry->field});
 	return error_details_make(
 		arena, entry->status,
-		reserving_error(call, entry->status, sale_id, &entry->reservation),
+		entry->asked ? reserving_error(call, entry->status, sale_id, &entry->reservation)
+			     : reserving_refusal(entry->status),
 		&(struct error_detail){.retry_ms = entry->status == STATUS_UNAVAILABLE ||
 								   entry->status ==
 									   STATUS_RESOURCE_EXHAUSTED

@@ -61,3 +61,10 @@ const char *reserving_error(struct call *call, enum status status, const char *s
 		return "the reservation failed in Redis";
 	}
 }
+
+const char *reserving_refusal(enum status status)
+{
+	return status == STATUS_RESOURCE_EXHAUSTED
+		       ? "too many sales at once; nothing was reserved"
+		       : "Redis cannot be reached; nothing was reserved";
+}

@@ -17,3 +17,5 @@ void reserving_answer(struct reserving_answer *answer, const struct reservation 
 /* What to say of a reservation that ended with `status`; in the call's arena. */
 const char *reserving_error(struct call *call, enum status status, const char *sale_id,
 			    const struct reservation *reservation);
+/* What to say when sales_reserve() did not start it: nothing was reserved. */
+const char *reserving_refusal(enum status status);
