@@ -16,6 +16,7 @@
 #include "inventory/watch.h"
 #include "runtime/log.h"
 
+#define PACE_MS 10 /* order's transactions come at this pace */
 #define TOPIC "orders"
 #define GROUP "inventory"
 #define AGAIN_MS 500
@@ -211,10 +212,12 @@ struct events *events_create(struct inventory *inventory)
 					  "Events of orders whose reservation is not there.", NULL);
 	events->conflicts = metrics_counter(metrics, "stampede_reservations_conflicts_total",
 					    "Events that contradict a settled reservation.", NULL);
-	events->consumer = bus_consume(
-		inventory->bus,
-		&(struct bus_consumer_options){
-			.topic = TOPIC, .group = GROUP, .batch = events_batch, .self = events});
+	events->consumer =
+		bus_consume(inventory->bus, &(struct bus_consumer_options){.topic = TOPIC,
+									   .group = GROUP,
+									   .pace_ms = PACE_MS,
+									   .batch = events_batch,
+									   .self = events});
 	metrics_gauge_read(metrics, "stampede_bus_backlog", "Records not yet consumed.",
 			   "topic=\"" TOPIC "\",group=\"" GROUP "\"", backlog_read, events);
 	return events;

@@ -13,6 +13,8 @@
 
 #define GROUP "order"
 #define CLOSE_GRACE_MS 5000
+/* As the store's transactions: what one read brings is one of them. */
+#define RESERVATIONS_PACE_MS 10
 #define UNPAID_BATCH_MAX 8 /* a record is about up to 64 Ki orders, and one batch one transaction */
 
 struct events {
@@ -63,6 +65,7 @@ struct events *events_create(struct order_service *service, const char *client_i
 		events->bus, &(struct bus_consumer_options){.topic = EVENTS_TOPIC_RESERVATIONS,
 							    .group = GROUP,
 							    .batch_max = (int)settings->batch_max,
+							    .pace_ms = RESERVATIONS_PACE_MS,
 							    .batch = consume_reservations,
 							    .dead = consume_dead_reservations,
 							    .self = service->consume});

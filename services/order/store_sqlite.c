@@ -15,7 +15,7 @@
 
 #define RETRY_MS 1000
 /* Batches share transactions, and so syncs; calls that wait do not wait for this. */
-#define WRITE_PACE_US 5000
+#define WRITE_PACE_US 10000
 
 static void store_probe(struct store *store);
 
