@@ -38,7 +38,8 @@ struct child *start_consumer(const char *client, const char *option)
 
 void publish_range(struct bench *bench, int from, int to, int keys)
 {
-	bench_run_ms(bench, 1); /* the test may have waited elsewhere: the loop's clock is brought up to date */
+	/* The test may have waited elsewhere: the loop's clock is brought up to date. */
+	bench_run_ms(bench, 1);
 	for (int i = from; i < to; i++)
 		bench_publish(bench, suite_topic, i, keys);
 	ck_assert(bench_settle(bench));
